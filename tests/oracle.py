@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import SupportsFloat
 
 import numpy as np
@@ -133,10 +134,13 @@ def random_coverage(score_rows: Matrix, q: Number | None) -> Fraction:
 
 
 def _steps(score_rows: Matrix, labels: Sequence[int], W: Matrix) -> list[tuple[Fraction, Fraction]]:
-    """(q, F^c-hat(q)) at every distinct score, ascending; F^c-hat is constant between them."""
-    rows, weights = exact_rows(score_rows), exact_rows(W)
-    points = sorted({s for row in rows for s in row})
-    return [(q, clean_coverage(rows, labels, weights, q)) for q in points]
+    """(q, F^c-hat(q)) at every distinct score, ascending: a signed, weighted ECDF over all n*k scores."""
+    weights, jumps = exact_rows(W), defaultdict(Fraction)
+    for row, label in zip(exact_rows(score_rows), labels, strict=True):
+        for s, w in zip(row, weights[label], strict=True):
+            jumps[s] += w / len(labels)
+    points = sorted(jumps)
+    return list(zip(points, accumulate(jumps[q] for q in points), strict=True))
 
 
 def first_crossing(score_rows: Matrix, labels: Sequence[int], W: Matrix, target: Number) -> Fraction | None:
@@ -150,8 +154,8 @@ def last_crossing(score_rows: Matrix, labels: Sequence[int], W: Matrix, target: 
     if exact(target) > 1:
         return None
     steps = _steps(score_rows, labels, W)
-    good = [q for q, _ in steps if all(f >= exact(target) for later, f in steps if later >= q)]
-    return min(good, default=None)
+    good = takewhile(lambda step: step[1] >= exact(target), reversed(steps))
+    return min((q for q, _ in good), default=None)
 
 
 def _eleven_bits(distance: Fraction, up: bool) -> Fraction:
@@ -247,6 +251,11 @@ def crcp_correction(n: int, P: Matrix, rho: Vector) -> float:
         total += float(abs(A_inv[i][i] * prior[i] - noisy[i])) * b[i]
         total += sum(float(abs(prior[i] * A_inv[j][i])) * b[j] for j in k if j != i)
     return total
+
+
+def crcp_excess(alpha: float, n: int, P: Matrix, rho: Vector) -> float:
+    """The least d such that F^c-hat = 1 - alpha + d passes: n F^c-hat/(n + 1) >= 1 - alpha + the term."""
+    return (1 - alpha + crcp_correction(n, P, rho)) * (n + 1) / n - (1 - alpha)
 
 
 # The hash behind the randomised scores

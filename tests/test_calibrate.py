@@ -45,7 +45,6 @@ def test_alpha_and_delta_lie_strictly_between_0_and_1(value):
         (lambda: calibrate(guarantee=nacp.NACP), ["guarantee", "class", "'nacp'"]),
         (lambda: calibrate(crossing="middle"), ["crossing", "'middle'", "'first'", "'last'"]),
         (lambda: calibrate(guarantee=nacp.NACP(0.1), delta=0.1), ["delta", "NACP(delta=0.1)"]),
-        (lambda: calibrate(noise=MATRIX, guarantee="nacp"), ['"nacp"', "uniform noise", '"pac"']),
         (lambda: calibrate(noise=MATRIX, guarantee="binomial"), ['"binomial"', "uniform noise", '"pac"']),
         (lambda: calibrate(guarantee="split"), ['"split"', "noise=None", "UniformNoise(rate=0.1)"]),
         (lambda: calibrate(noise="uniform"), ["noise", "'uniform'", "a rate"]),

@@ -47,21 +47,6 @@ def test_snippets_are_short_and_clean(data):
     assert all(20 <= len(text) <= 60 for text in english)
 
 
-def test_even_articles_train_and_odd_articles_are_held_out(data):
-    """By words that stand in one article of the English text only."""
-    train, *others = (
-        " ".join(t for t, label in zip(*getattr(data, part), strict=True) if data.names[label] == "English")
-        for part in PARTS
-    )
-    held_out = " ".join(others)
-    for word in ("barbarous", "slavery", "asylum", "holidays"):  # the preamble, articles 4, 14, 24
-        assert word in train
-        assert word not in held_out
-    for word in ("penal offence", "remuneration", "Motherhood", "brotherhood"):  # articles 11, 23, 25, 1
-        assert word in held_out
-        assert word not in train
-
-
 def test_the_file_is_small_and_its_licence_lies_beside_it():
     assert len((FOLDER / "languages.json.xz").read_bytes()) <= 3_000_000
     assert "Titus Wormer" in (FOLDER / "LICENSE").read_text()

@@ -51,6 +51,7 @@ NOISE_LIST = [
     nacp.MatrixNoise(0.9 * np.eye(K) + 0.1 * RNG.dirichlet(np.ones(K), size=K)),
     nacp.LowRankNoise(np.full(K, 0.9), np.full((K, 1), 0.1), np.full((K, 1), 1 / K)),
     nacp.AnnotatorNoise([0.9 * np.eye(K) + 0.1 / K, 0.7 * np.eye(K) + 0.3 / K], [2, 1]),
+    NOISES["by-group"]([0.9 * np.eye(K) + 0.1 / K, 0.7 * np.eye(K) + 0.3 / K], [0.5, 0.5], ["a", "b"]),
 ]
 GUARANTEE_LIST = [
     nacp.Uncorrected(),
@@ -64,17 +65,12 @@ GUARANTEE_LIST = [
 ]
 
 
-def fits(noise, guarantee):
-    if isinstance(guarantee, nacp.SplitConformal):
-        return noise is None
-    if isinstance(guarantee, nacp.NACP | nacp.Binomial):
-        return not isinstance(
-            noise, nacp.GroupNoise | nacp.MatrixNoise | nacp.AnnotatorNoise | nacp.LowRankNoise
-        )
-    return True
-
-
-PAIRS = [(noise, guarantee) for noise in NOISE_LIST for guarantee in GUARANTEE_LIST if fits(noise, guarantee)]
+PAIRS = [
+    (noise, guarantee)
+    for noise in NOISE_LIST
+    for guarantee in GUARANTEE_LIST
+    if guarantee.applies(noise, "last") is None
+]
 
 
 def calibrate(**options):
@@ -126,11 +122,8 @@ def test_what_is_loaded_is_what_was_saved(noise, guarantee, tmp_path):
     "options",
     [
         {"crossing": "first", "normalize": True},
-        {"noise": nacp.UniformNoise(np.float32(0.125))},
-        {"noise": nacp.RandomizedResponse(np.float32(4.0))},
+        {"noise": nacp.UniformNoise(np.float32(0.125)), "alpha": np.float32(0.5)},
         {"noise": nacp.GroupNoise(np.arange(K) // 2, np.float32(0.125))},
-        {"alpha": np.float32(0.5)},
-        {"score": nacp.APS(seed=np.int64(3))},
         {"score": nacp.RAPS(penalty=np.float32(0.5), free=np.int64(1))},
         {"guarantee": nacp.NACP(delta=np.float32(0.125))},
     ],
@@ -157,11 +150,8 @@ def test_an_infinite_threshold_is_kept_with_its_reason(tmp_path):
     [
         ("ant", "bee", "cat", "dog"),
         ("été", "日本", 'quo"te', ""),
-        (3, 1, 2, 0),
         (True, False, 2, 3.5),
         np.array([10, 20, 30, 40]),
-        list(np.array([10, 20, 30, 40])),
-        np.array(["ant", "bee", "cat", "dog"]),
         list(np.array(["ant", "bee", "cat", "dog"])),
     ],
 )
@@ -190,15 +180,6 @@ def test_a_loaded_calibration_has_no_curve_and_says_what_does(tmp_path):
     again = reload(calibrate(), tmp_path / "cal.json")
     with pytest.raises(ValueError, match=r"loaded has no curve; nacp\.coverage_curve"):
         _ = again.curve
-
-
-def test_saving_replaces_the_file_and_leaves_no_other(tmp_path):
-    path = tmp_path / "cal.json"
-    calibrate(alpha=0.3).save(path)
-    cal = calibrate(alpha=0.2)
-    cal.save(str(path))
-    assert nacp.load(str(path)) == cal
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -242,15 +223,8 @@ DAMAGED = {
     "k": ["many", None, 0, -5, 2.5],
     "score": [None, 3, "hps", {}, {"name": "asp"}, {"name": "hps", "x": 1}, {"name": "aps", "seed": "x"}],
     "noise": [
-        3,
-        "uniform",
-        {},
-        {"name": "u"},
-        {"name": "uniform", "rate": 2},
-        {"name": "matrix", "P": [[1]]},
-        {"name": "matrix", "P": [[1, 0], [0, 1]]},
+        *(3, "uniform", {}, {"name": "u"}, {"name": "uniform", "rate": 2}, {"name": "matrix", "P": [[1]]}),
         {"name": "groups", "groups": ["a", "a", "b", "b"], "rate": [["a", 0.1]]},
-        {"name": "groups", "groups": ["a", "a", "b", "b"], "rate": [0.1, 0.1]},
         {"name": "groups", "groups": [["a"], ["a"], "b", "b"], "rate": 0.1},
         {"name": "groups", "groups": ["a", "b"], "rate": 0.1},
     ],
@@ -269,9 +243,6 @@ DAMAGED = {
     "warnings": [None, "doubtful", [3], {}],
     "widths": [["float8", "float64"], ["float64"], 64],
 }
-NOT_JSON = ["", "not JSON", '{"format": ', b"\xff\xfe\x00", b"\x80\x04K\x01."]
-NO_FORMAT = ["[]", "3", "null", '"nacp.calibration"', "{}", '{"format": "other"}']
-OPTIONAL = {"deviation", "note", "random_state", "warnings", "widths"}
 
 
 @pytest.mark.parametrize(
@@ -307,8 +278,7 @@ def test_a_damaged_or_missing_field_is_refused(field, tmp_path):
     for value in DAMAGED[field] + nan:
         assert str(path) in refusal(path, json.dumps(stored | {field: value})), value
     del stored[field]
-    if field not in OPTIONAL:
-        assert field in refusal(path, json.dumps(stored))
+    assert field in refusal(path, json.dumps(stored))
 
 
 def test_a_refusal_names_the_file_the_field_and_the_known_names(tmp_path):
@@ -339,14 +309,18 @@ def test_a_threshold_that_is_not_the_native_one_is_refused(score, tmp_path):
     assert nacp.load(tmp_path / "cal.json").threshold == np.inf
 
 
-MATRIX = {"name": "matrix", "P": (0.8 * np.eye(K) + 0.2 / K).tolist(), "radius": 0.0, "confidence": 1.0}
+MATRIX = {
+    "name": "matrix",
+    "P": (0.8 * np.eye(K) + 0.2 * np.roll(np.eye(K), 1, axis=1)).tolist(),
+    "radius": 0.0,
+    "confidence": 1.0,
+}
 RATES = {"name": "uniform", "rate": 0.1, "interval": [0.05, 0.2], "confidence": 1.0}
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"guarantee": {"name": "nacp", "delta": 0.05}, "noise": MATRIX},
         {"guarantee": {"name": "binomial", "delta": 0.05}, "noise": MATRIX},
         {"guarantee": {"name": "split"}, "noise": MATRIX},
         {"guarantee": {"name": "split"}},

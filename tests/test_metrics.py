@@ -11,34 +11,11 @@ from scipy import stats
 
 import nacp
 from nacp.metrics import Evaluation
-
-CLASSES = ("ant", "bee", "cat", "dog", "elk")
-K = len(CLASSES)
-MEMBERS = [[0, 3], [], [1], [0, 1, 2, 3, 4], [], [4], [2, 4]]
-NAMES = ("cat", "dog", "owl")
-RNG = np.random.default_rng(0)
-PROBS = RNG.dirichlet(np.full(3, 0.5), size=600)
-TRUE = (PROBS.cumsum(axis=1) > RNG.random((600, 1))).argmax(axis=1)
-NOISY = nacp.UniformNoise(0.2).sample(TRUE, 3, random_state=0)
+from tests.test_sets import CLASSES, NAMED, NOISY, PROBS, SETS, TRUE, make, random_members
 
 
 def result(hits, m):
     return Evaluation(m, hits / m, 1.0, 1.0, 0.0, 1.0, 0.0, None, None, 0.0)
-
-
-def make(members, **options):
-    offsets = np.cumsum([0, *map(len, members)])
-    return nacp.PredictionSets(offsets, [label for row in members for label in row], **{"k": K} | options)
-
-
-def random_members(n, k, seed):
-    rng = np.random.default_rng(seed)
-    share = rng.choice([0.0, 0.1, 0.5, 1.0], size=n)
-    return [np.flatnonzero(rng.random(k) < s).tolist() for s in share]
-
-
-SETS = make(MEMBERS)
-NAMED = make(MEMBERS, classes=CLASSES, alpha=0.25)
 
 
 def by_definition(members, labels, alpha):
@@ -99,13 +76,8 @@ def test_a_given_alpha_comes_before_that_of_the_sets():
     assert nacp.evaluate(NAMED, labels) == nacp.evaluate(SETS, numbers, alpha=0.25)
     assert nacp.evaluate(NAMED, labels, alpha=0.1) == nacp.evaluate(SETS, numbers, alpha=0.1)
     assert nacp.evaluate(NAMED, labels) != nacp.evaluate(NAMED, labels, alpha=0.1)
-
-
-def test_without_alpha_there_is_nothing_to_compare_coverage_with():
-    result = nacp.evaluate(SETS, [3, 0, 1, 2, 4, 0, 4])
-    assert result.class_coverage_gap is None
-    assert result.size_stratified_violation is None
-    assert result.coverage == 4 / 7
+    without = nacp.evaluate(SETS, numbers)
+    assert (without.class_coverage_gap, without.size_stratified_violation) == (None, None)
 
 
 def test_no_sets_cannot_be_evaluated():
@@ -160,21 +132,6 @@ def test_an_evaluation_is_a_dictionary_that_json_takes():
     assert tuple(told["coverage_interval"]) == found.coverage_interval
     assert tuple(told["size_interval"]) == found.size_interval
     assert pd.DataFrame([found.to_dict()]).loc[0, "mean_size"] == found.mean_size
-
-
-def test_coverage_by_class_is_told_by_name_worst_first():
-    cal = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none", classes=NAMES)
-    for noise, labels in ((None, TRUE), (0.2, NOISY)):
-        found = nacp.coverage_by_class(cal.predict_set(PROBS), labels, noise=noise)
-        title, header, *lines = str(found).splitlines()[: 2 + len(NAMES)]
-        assert title == "Coverage by class."
-        assert header.split() == ["class", "coverage", "interval", "labels"]
-        assert [line.split()[0] for line in lines] == [NAMES[i] for i in found.worst_first()]
-        worst = int(found.worst_first()[0])
-        assert f"{found.coverage[worst]:.4f}" in lines[0]
-        assert f"{found.low[worst]:.4f} to {found.high[worst]:.4f}" in lines[0]
-        assert "array(" not in repr(found)
-        assert NAMES[worst] in found._repr_html_()
 
 
 def test_of_many_classes_the_worst_are_printed_and_the_rest_is_counted():

@@ -15,6 +15,7 @@ import pytest
 import nacp
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 _NOT_BUILT_FROM = shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__")
 
 
@@ -72,11 +73,6 @@ def test_to_ask_for_an_engine_that_is_not_there_is_an_error(installed):
     refused = run("import nacp", installed, NACP_ENGINE="native")
     assert refused.returncode
     assert "was not built" in refused.stderr.splitlines()[-1]
-
-
-def test_the_data_are_there(installed):
-    code = "import nacp.datasets; print(len(nacp.datasets.load_languages().names))"
-    assert run(code, installed).stdout.strip() == "472"
 
 
 def test_on_a_package_index_the_readme_has_no_link_that_leads_nowhere(installed):

@@ -34,18 +34,10 @@ NAMED = make(MEMBERS, classes=CLASSES, alpha=0.25)
 def test_sets_are_what_they_were_made_of():
     assert len(SETS) == len(MEMBERS)
     assert SETS.to_lists() == list(SETS) == [SETS[i] for i in range(len(SETS))] == MEMBERS
+    assert {type(label) for row in SETS for label in row} == {int}
+    assert NAMED.to_lists() == list(NAMED) == [[CLASSES[label] for label in row] for row in MEMBERS]
     assert SETS.sizes.tolist() == [2, 0, 1, 5, 0, 1, 2]
     assert repr(SETS) == f"PredictionSets(n=7, k=5, mean size {11 / 7:.4g})"
-
-
-def test_members_are_plain_python_numbers():
-    assert {type(label) for row in SETS for label in row} == {int}
-
-
-def test_names_are_used_where_there_are_names():
-    named = [[CLASSES[label] for label in row] for row in MEMBERS]
-    assert NAMED.to_lists() == list(NAMED) == named
-    assert NAMED[3] == list(CLASSES)
 
 
 def test_rows_are_counted_from_either_end():
@@ -57,15 +49,7 @@ def test_rows_are_counted_from_either_end():
 
 @pytest.mark.parametrize(
     "where",
-    [
-        slice(None),
-        slice(2, 5),
-        slice(None, None, 2),
-        slice(None, None, -1),
-        slice(-3, None),
-        slice(5, 2),
-        slice(1, 99),
-    ],
+    [slice(None), slice(2, 5), slice(None, None, -2), slice(-3, None), slice(5, 2), slice(1, 99)],
     ids=str,
 )
 def test_slices_are_sets_again(where):

@@ -68,6 +68,7 @@ def test_with_noise_the_alarms_are_as_rare():
     assert failed / runs <= 0.025 + 4 * math.sqrt(0.025 * 0.975 / runs)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_by_class_the_alarms_are_as_rare():
     """The threshold of a class comes from all points, of which those of other classes count, too."""

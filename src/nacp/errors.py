@@ -17,9 +17,9 @@ class InputError(ValueError):
     found : str or None
         What was found.
     remedy : str or None
-        What would do, for somebody who writes Python.
+        What would be accepted, in Python.
     spoken : str or None
-        The same for somebody at the command line, where that is something else; empty if nothing would do.
+        The same for the command line, where it differs; empty if there is nothing.
 
     Examples
     --------

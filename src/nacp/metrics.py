@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Array, Bools, Ints
+from nacp._types import Bools, Floats, Ints
 from nacp.checks import check_fraction
 from nacp.errors import InputError
 from nacp.groups.class_coverage import TAIL, ClassCoverage, class_coverage
 from nacp.groups.grouping import check_class_groups, check_row_groups
 from nacp.points import check_aligned, check_labels
-from nacp.sets import PredictionSets, counts_of, set_counts
+from nacp.sets import PredictionSets
 from nacp.stats.intervals import exact_share
 
 # Sizes by which coverage is stratified, as in Angelopoulos et al. (2021), and the rest.
@@ -105,18 +105,10 @@ class Evaluation:
 
     def _told(self) -> dict[str, str]:
         """Return the metrics by name, written out."""
-        unshown = ("size_error", "groups")
-        shown = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in unshown}
+        names = [each.name for each in fields(self) if each.name not in ("size_error", "groups")]
         if self.groups is not None:
-            shown["worst_group_coverage"] = self.worst_group_coverage
-        return {
-            name.replace("_", " "): "-"
-            if value is None
-            else f"{value:,}"
-            if isinstance(value, int)
-            else f"{value:,.6g}"
-            for name, value in shown.items()
-        }
+            names.append("worst_group_coverage")
+        return {name.replace("_", " "): _written(getattr(self, name)) for name in names}
 
     def _repr_html_(self) -> str:
         from nacp.show.html import card, facts
@@ -128,11 +120,7 @@ class Evaluation:
 
 
 def evaluate(
-    sets: PredictionSets,
-    labels: ArrayLike,
-    *,
-    alpha: float | None = None,
-    groups: Any = None,
+    sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = None, groups: Any = None
 ) -> Evaluation:
     """Measure coverage and size of prediction sets.
 
@@ -170,13 +158,10 @@ def evaluate(
         raise InputError("sets", "must be PredictionSets, as from predict_set", found=type(sets).__name__)
     numbers = check_labels(labels, len(sets), sets.k, sets.classes)
     level = sets.alpha if alpha is None else check_fraction("alpha", alpha)
-    if len(sets) == 0:
-        raise InputError("sets", "is empty: there is nothing to evaluate")
-    if groups is None:
-        counts = set_counts(sets, numbers)
-        return _summary(counts, level)
-    check_aligned(groups, labels, "labels")
-    grouping = groups_of_points(groups, numbers, sets.k, sets.classes)
+    grouping = None
+    if groups is not None:
+        check_aligned(groups, labels, "labels")
+        grouping = groups_of_points(groups, numbers, sets.k, sets.classes)
     return summarize(sets.contains(labels), sets.sizes, numbers, level, grouping)
 
 
@@ -201,43 +186,36 @@ def summarize(
 
     `grouping` has the names of groups, and of each point the place of its group among them.
     """
-    if len(sizes) == 0:
+    n = len(sizes)
+    if n == 0:
         raise InputError("sets", "is empty: there is nothing to evaluate")
-    k = max(int(sizes.max()), int(labels.max()) + 1)
-    found = _summary(counts_of(covered, sizes, labels, k), level)
+    by_class, by_size = _shares(covered, labels), _shares(covered, np.searchsorted(_SIZE_BOUNDS, sizes))
+    found = Evaluation(
+        n=n,
+        coverage=float(covered.mean()),
+        mean_size=float(sizes.mean()),
+        median_size=float(np.median(sizes)),
+        empty=float((sizes == 0).mean()),
+        singleton=float((sizes == 1).mean()),
+        worst_class_coverage=float(by_class.min()),
+        class_coverage_gap=None if level is None else float(np.abs(by_class - 1 + level).mean()),
+        size_stratified_violation=None if level is None else float(np.abs(by_size - 1 + level).max()),
+        size_error=float(sizes.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf,
+    )
     if grouping is None:
         return found
     names, places = grouping
     return replace(found, groups=class_coverage(covered, places, len(names), classes=names, kind="group"))
 
 
-def _summary(counts: Ints, level: float | None) -> Evaluation:
-    """Return the metrics of sets, by how many there are of each size and class, and how many cover."""
-    by_size, by_class = counts
-    sizes, number = np.flatnonzero(by_size[0]), by_size[0][by_size[0] > 0]
-    n = int(number.sum())
-    total = int(sizes @ number)
-    squares = float(((sizes - total / n) ** 2) @ number)
-    per_class = _shares(by_class)
-    bound = np.searchsorted(_SIZE_BOUNDS, np.arange(by_size.shape[1]))
-    per_size = _shares(np.stack([np.bincount(bound, each) for each in by_size]))
-    upto = np.cumsum(number)
-    middle = sizes[np.searchsorted(upto, [(n + 1) // 2, n // 2 + 1])]
-    return Evaluation(
-        n=n,
-        coverage=int(by_size[1].sum()) / n,
-        mean_size=total / n,
-        median_size=float(middle.mean()),
-        empty=int(by_size[0, 0]) / n,
-        singleton=int(by_size[0, 1]) / n,
-        worst_class_coverage=float(per_class.min()),
-        class_coverage_gap=None if level is None else float(np.abs(per_class - 1 + level).mean()),
-        size_stratified_violation=None if level is None else float(np.abs(per_size - 1 + level).max()),
-        size_error=math.sqrt(squares / (n - 1) / n) if n > 1 else np.inf,
-    )
+def _written(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
 
-def _shares(counts: Array) -> Array:
-    """Return the share of those that cover, where there are some."""
-    shares: Array = counts[1, counts[0] > 0] / counts[0, counts[0] > 0]
+def _shares(covered: Bools, group: Ints) -> Floats:
+    """Return the share of sets that cover, in each group that has some."""
+    count = np.bincount(group)
+    shares: Floats = np.bincount(group, covered)[count > 0] / count[count > 0]
     return shares

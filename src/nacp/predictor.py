@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 class Predictor:
     """The prediction set of one input at a time, without delay; made by `Calibration.predictor`.
 
-    What can be prepared has been. A row that is not an array of probabilities as wide as those that
-    calibrated goes the way of `Calibration.predict_set`: it is answered, or refused, in the same way.
+    The result is that of `Calibration.predict_set`; rows that need conversion are passed on to it.
 
     Parameters
     ----------
@@ -44,9 +43,10 @@ class Predictor:
     def __init__(self, calibration: Calibration, allow_empty: bool = True) -> None:
         if not hasattr(calibration, "native_threshold"):
             raise InputError(
-                "calibration", "has a threshold for each group, and here there is one",
+                "calibration",
+                "has a threshold for each group, and here there is one",
                 remedy="pass calibration.groups[...] for a group of rows, or call its predict_set",
-            )  # fmt: skip
+            )
         cal = self._calibration = calibration
         self._allow_empty = allow_empty
         self._spec, self._threshold = cal.score.spec, np.array([[cal.native_threshold]])
@@ -55,18 +55,7 @@ class Predictor:
         self._shape = (cal.k,)
 
     def __call__(self, probs: ArrayLike) -> list[Any]:
-        """Return the labels in the set of one input.
-
-        Parameters
-        ----------
-        probs : array of shape (k,)
-            Its class probabilities.
-
-        Returns
-        -------
-        list
-            The names of the classes, if they have names, else their numbers; as `PredictionSets` has them.
-        """
+        """Return the labels in the set of one input, from its k class probabilities, as names or numbers."""
         # A dtype compared with None would be one compared with float64.
         if (
             self._dtype is not None

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from numbers import Integral
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from nacp._types import Array, Bools, Ints
+from nacp import engine
+from nacp._types import Array, Bools, Floats, Ints
+from nacp.engine import Spec
 from nacp.errors import InputError
-from nacp.points import check_labels
+from nacp.points import Rows, check_labels
+from nacp.points.lazy import LazyRows
 
 # In a notebook.
 _SHOWN_ROWS, _SHOWN_LABELS = 5, 10
@@ -87,17 +91,12 @@ class PredictionSets:
         return list(self)
 
     def to_frame(self, index: Any = None) -> Any:
-        """Return the sets as a table of pandas: a row for each, with its size and the list of its labels.
+        """Return the sets as a pandas.DataFrame: a row for each, with its size and the list of its labels.
 
         Parameters
         ----------
         index : sequence of length n, optional
-            What the rows are called, such as the index of the table of probabilities; by default 0, 1, ...
-
-        Returns
-        -------
-        pandas.DataFrame
-            The labels of a set are in the order of the classes.
+            The index of the table; by default 0, 1, ...
 
         Examples
         --------
@@ -156,11 +155,9 @@ class PredictionSets:
         from nacp.show.html import card, sentence, table
 
         first = [(i, len(self[i]), _listed(self[i])) for i in range(min(len(self), _SHOWN_ROWS))]
-        more = f" The first {len(first):,}:" if len(first) < len(self) else ""
-        told = (
-            f"{len(self):,} sets of labels from {self.k:,} classes, {self._mean_size:.4g} on average.{more}"
-        )
-        return card("PredictionSets", sentence(told), table(("row", "size", "labels"), first, left=(2,)))
+        text = f"{len(self):,} sets of labels from {self.k:,} classes, {self._mean_size:.4g} on average."
+        text += f" The first {len(first):,}:" if len(first) < len(self) else ""
+        return card("PredictionSets", sentence(text), table(("row", "size", "labels"), first, left=(2,)))
 
 
 def _listed(labels: list[Any]) -> str:
@@ -170,27 +167,33 @@ def _listed(labels: list[Any]) -> str:
     return (mark.join(names) or "none") + more
 
 
-def set_counts(sets: PredictionSets, labels: Ints) -> Ints:
-    """Return what `counts_of` does, of sets and the numbers of their true labels."""
-    covered = PredictionSets(sets.offsets, sets.labels, k=sets.k).contains(labels)
-    return counts_of(covered, sets.sizes, labels, sets.k)
+def predicted(
+    rows: Rows | LazyRows, spec: Spec, thresholds: Floats, *, allow_empty: bool, **known: Any
+) -> PredictionSets:
+    """Return the sets of checked rows; `known` are further arguments of `PredictionSets`.
 
-
-def counts_of(covered: Bools, sizes: Ints, labels: Ints, k: int) -> Ints:
-    """Return how many sets there are, and how many cover: by size and by class, shape (2, 2, k + 2).
-
-    Counts of parts of the sets add up to those of all.
+    The native thresholds have the shape (1, 1), (1, k) for one per class, or (n, 1) for one per row.
     """
-    return np.stack(
-        [
-            np.stack([np.bincount(some, minlength=k + 2) for some in (each, each[covered])])
-            for each in (sizes, labels)
-        ]
-    )
-
-
-def gathered(parts: list[tuple[Ints, Array]], **known: Any) -> PredictionSets:
-    """Return sets that were found block by block, from their sizes and their labels row after row."""
-    sizes = [np.zeros(1, dtype=np.int64), *(sizes for sizes, _ in parts)]
-    labels = [np.empty(0, dtype=np.int32), *(labels for _, labels in parts)]
+    find = partial(_sizes_and_labels, spec, allow_empty)
+    if isinstance(rows, Rows):
+        chunks = [find(rows, thresholds)]
+    elif len(thresholds) == 1:
+        chunks = rows.map(partial(find, thresholds=thresholds))
+    else:
+        chunks = rows.map(find, thresholds)
+    blocks = [block for chunk in chunks for block in chunk]
+    sizes = [np.zeros(1, dtype=np.int64), *(sizes for sizes, _ in blocks)]
+    labels = [np.empty(0, dtype=np.int32), *(labels for _, labels in blocks)]
     return PredictionSets(np.cumsum(np.concatenate(sizes)), np.concatenate(labels), **known)
+
+
+def _sizes_and_labels(
+    spec: Spec, allow_empty: bool, rows: Rows, thresholds: Floats
+) -> list[tuple[Ints, Array]]:
+    """Return the sets of each block of rows: their sizes, and their labels row after row."""
+
+    def found(values: Array, where: slice | Ints) -> tuple[Ints, Array]:
+        own = thresholds if len(thresholds) == 1 else thresholds[where]
+        return engine.sets(values, spec, own, allow_empty)
+
+    return list(rows.map(found))

@@ -108,7 +108,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.small = small
 
     def fit(self, X: object, y: ArrayLike, **fit_params: object) -> NoiseAwareClassifier:
-        """Fit the classifier.
+        """Fit the classifier; `fit_params` are passed to it.
 
         Parameters
         ----------
@@ -116,8 +116,6 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             Training inputs.
         y : array-like of shape (n,)
             Training labels.
-        **fit_params
-            Passed to the classifier.
 
         Returns
         -------
@@ -158,11 +156,9 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         unlabelled : array-like of shape (m, features), optional
             Further inputs, without labels, which make the guarantee "binomial" cheaper.
         y_clean : array-like of shape (n,) or pair (rows, labels), optional
-            True labels of inputs that were picked at random and checked, missing for the others, as `clean`
-            of `calibrate`: nothing is then assumed about the noise, and `noise` only shapes a guess.
+            True labels of inputs that were picked at random and checked, as `clean` of `calibrate`.
         groups : array-like of shape (n,) or mapping, optional
-            The group of each input, or a mapping from each class to its group, as in `calibrate`: each group
-            gets a threshold.
+            The group of each input, or a mapping from each class to its group, as in `calibrate`.
 
         Returns
         -------
@@ -221,38 +217,24 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         cal, probs = self.calibration_, self.predict_proba(X)
         check_aligned(groups, X, "X")
         if isinstance(cal, GroupedCalibration):
-            sets: PredictionSets = cal.predict_set(probs, groups=groups, allow_empty=allow_empty)
-            return sets
+            return cal.predict_set(probs, groups=groups, allow_empty=allow_empty)
         if groups is not None:
             raise InputError("groups", "has no effect: conformalize was given none")
-        sets = cal.predict_set(probs, allow_empty=allow_empty)
-        return sets
+        return cal.predict_set(probs, allow_empty=allow_empty)
 
     def predict(self, X: object) -> Array:
-        """Return the classifier's own predictions.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, features)
-            Inputs.
-        """
+        """Return the classifier's own predictions for inputs of shape (m, features)."""
         self._be_fitted()
         return np.asarray(self.estimator_.predict(X))
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: object) -> Array:
-        """Return the classifier's own probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, features)
-            Inputs.
-        """
+        """Return the classifier's own probabilities for inputs of shape (m, features)."""
         self._be_fitted()
         return np.asarray(self.estimator_.predict_proba(X))
 
     def _be_fitted(self) -> None:
-        """See to it that there is a fitted classifier: one that is frozen is there from the start."""
+        """Check that there is a fitted classifier; a frozen one needs no fit."""
         if not hasattr(self, "estimator_") and isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator.estimator)
             self._keep(self.estimator)

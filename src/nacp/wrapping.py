@@ -1,4 +1,4 @@
-"""How wide text is: what a result prints is wrapped, to 80 columns or to those of the terminal."""
+"""Text of results: wrapped to 80 columns or to those of the terminal, and tables."""
 
 import sys
 import textwrap
@@ -11,7 +11,7 @@ _COLUMNS: ContextVar[int] = ContextVar("columns", default=80)
 
 @contextmanager
 def at_width(columns: int) -> Iterator[None]:
-    """Have text wrapped to so many columns."""
+    """Wrap text to this number of columns."""
     token = _COLUMNS.set(max(columns, 20))
     try:
         yield
@@ -20,7 +20,7 @@ def at_width(columns: int) -> Iterator[None]:
 
 
 def width() -> int:
-    """Return how many columns there are."""
+    """Return the number of columns."""
     return _COLUMNS.get()
 
 

@@ -50,29 +50,15 @@ def diagnosed(population, true, claimed, n, rng):
     ids=["uniform .4 claimed on pair flips .2", "transposed"],
 )
 @wrong_on_purpose
-def test_a_wrong_model_is_rejected(population, true, claimed):
+def test_a_wrong_model_is_rejected_and_the_sentence_names_the_worst_region(population, true, claimed):
     """Power at least .9 at n = 5,000 and k = 100: 25 of 25 would have probability .07 at just .9."""
     rng = np.random.default_rng(0)
-    found = [diagnosed(population, true, claimed, 5000, rng).rejected for _ in range(25)]
-    assert all(found)
-
-
-@wrong_on_purpose
-def test_the_sentence_names_the_worst_region_or_says_that_nothing_contradicts(population):
-    rng, uniform = np.random.default_rng(8), nacp.UniformNoise
-    matrix = asymmetric(100)
-    overstated = diagnosed(population, uniform(0.2), uniform(0.4), 5000, rng)
-    turned = diagnosed(population, nacp.MatrixNoise(matrix), transposed(matrix), 5000, rng)
-    for found in (overstated, turned):
-        rejected = [check for check in found.checks if check.rejected]
-        worst = min(rejected, key=lambda check: check.share / check.error)
-        said = f"labels {worst.region} is estimated at {worst.share:.3f} ± {worst.error:.3f}"
-        assert said in on_one_line(found)
-    kinds = {check.region.split()[0] for check in (*overstated.checks, *turned.checks)}
-    assert kinds == {"with", "in"}  # a score in some interval, and in some pairs of labels
-    right = diagnosed(population, uniform(0.2), uniform(0.2), 5000, rng)
-    assert "nothing contradicts it" in str(right)
-    assert "estimated" not in str(right)
+    found = [diagnosed(population, true, claimed, 5000, rng) for _ in range(25)]
+    assert all(each.rejected for each in found)
+    rejected = [check for check in found[0].checks if check.rejected]
+    worst = min(rejected, key=lambda check: check.share / check.error)
+    said = f"labels {worst.region} is estimated at {worst.share:.3f} ± {worst.error:.3f}"
+    assert said in on_one_line(found[0])
 
 
 @pytest.mark.parametrize(
@@ -188,21 +174,11 @@ def test_the_compatible_radius_is_no_larger_than_the_true_distance():
     assert np.mean(found) > distance / 4
 
 
-@wrong_on_purpose
-def test_a_loaded_calibration_is_diagnosed_as_it_was_before(population, tmp_path):
-    probs, labels = (part[:2000] for part in population)
-    noisy = PAIRS.sample(labels, 100, random_state=0)
-    cal = nacp.calibrate(probs, noisy, noise=0.4, guarantee="none")
-    cal.save(tmp_path / "cal.json")
-    again = nacp.load(tmp_path / "cal.json")
-    assert again.diagnose(probs, noisy) == cal.diagnose(probs, noisy)
-    assert nacp.compatible_radius(again, probs, noisy) == nacp.compatible_radius(cal, probs, noisy) > 0
-
-
 def test_labels_taken_as_they_are_are_never_rejected(population):
     probs, labels = (part[:1000] for part in population)
     found = nacp.calibrate(probs, labels, noise=None).diagnose(probs, labels)
     assert not found.rejected
+    assert "nothing contradicts it" in str(found)
     one = probs[:1], labels[:1]
     with pytest.raises(ValueError, match="probs must hold two points or more for a diagnosis; found 1"):
         nacp.calibrate(*one, noise=None, alpha=0.6).diagnose(*one)
@@ -358,8 +334,6 @@ def test_a_calibration_from_checked_labels_has_no_model_to_test():
     for call in (nacp.diagnose, nacp.compatible_radius):
         with pytest.raises(nacp.InputError, match="made with noise= and without clean="):
             call(cal, probs, noisy)
-    with pytest.raises(nacp.InputError, match="made with noise= and without clean="):
-        nacp.diagnose(cal, probs, noisy, clean=truth)
 
 
 @wrong_on_purpose

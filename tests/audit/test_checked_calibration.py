@@ -89,8 +89,8 @@ def test_of_a_dask_array_the_checked_labels_alone_are_used():
     wrong[rows[3], 7] = np.nan
     bad = da.from_array(wrong, chunks=(700, 10))
     for said, given, options in (
-        ("with a plan of an audit", lazy, {"clean": (plan.rows, truth[plan.rows]), "audit": plan}),
-        ("with groups and checked labels", lazy, {"clean": truth, "groups": labels}),
+        ("with groups, or a plan", lazy, {"clean": (plan.rows, truth[plan.rows]), "audit": plan}),
+        ("with groups, or a plan", lazy, {"clean": truth, "groups": labels}),
         (f"holds NaN, first in row {rows[3]}", bad, {"clean": (rows, truth[rows])}),
     ):
         with pytest.raises(nacp.InputError, match=said):

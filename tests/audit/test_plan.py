@@ -96,7 +96,7 @@ def test_wrong_plans_get_one_clear_sentence():
     inside = plan.rows[~plan.outside]
     wrong = {
         "audit": [
-            ((probs[:900], noisy[:900]), {"clean": ([1], [0])}, "was chosen from 1,000 points of 5 classes"),
+            ((probs[:900], noisy[:900]), {"clean": ([1], [0])}, "was chosen from other points than these"),
             ((probs[::-1], noisy[::-1]), {"clean": clean}, "was chosen from other points than these"),
             ((probs, noisy), {"clean": clean, "audit": 5}, "must be what nacp.choose_audit returned"),
             ((probs, noisy), {"noise": 0.2}, "is of use with checked labels only"),

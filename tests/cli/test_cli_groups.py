@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp.paper import twins
 from tests.cli.command_line import classified, json_lines, plain, printed_json, write
 from tests.cli.command_line import done as run
 
@@ -73,12 +72,11 @@ def test_groups_of_rows_from_a_column_of_the_table(folder):
     assert found["verdict"]["group"] in ("north", "south")
 
 
-@pytest.mark.parametrize("kind", ["json", "csv", "by class"])
+@pytest.mark.parametrize("kind", ["json", "by class"])
 def test_groups_of_classes(folder, kind):
     groups = {name: "low" if name < "c2" else "high" for name in NAMES}
     (folder / "groups.json").write_text(json.dumps(groups))
-    write("groups.csv", [["class", "group"], *groups.items()])
-    options = ["--by", "class"] if kind == "by class" else ["--groups", f"groups.{kind}"]
+    options = ["--by", "class"] if kind == "by class" else ["--groups", "groups.json"]
     calibrated(*options, "--guarantee", "none")
     theirs = {"by": "class"} if kind == "by class" else {"groups": groups}
     ours = nacp.calibrate(PROBS[CAL], NOISY[CAL], noise=0.1, guarantee="none", classes=NAMES, **theirs)
@@ -91,14 +89,12 @@ def test_groups_of_classes(folder, kind):
     ("options", "said"),
     [
         (["--groups", "short.csv"], "must hold 2,000 groups, one for each row of PROBS"),
-        (["--groups", "twice.csv"], "has two lines for class 'c0'"),
         (["--groups", "list.json"], "must hold an object from classes to groups"),
         (["--groups", "some.json"], "has no group for class 'c1'"),
         (["--by", "class", "--groups", "some.json"], "says what the groups are"),
         (["--groups", "gap.jsonl"], "gap.jsonl has no group in row 1; give it a name of its own"),
         (["--groups", "gap.npy"], "gap.npy has no group in row 1; give it a name of its own"),
         (["--groups", "null.json"], "is missing in class 'c1'"),
-        (["--groups", "blank.csv"], "is missing in class 'c1'"),
         (["--groups", "one.csv"], "'one' (1 point); a group needs about 186 points; pass \"--small all\""),
         (["--simultaneous"], "--simultaneous has no effect without groups; give --groups or --by class"),
         (["--small", "merge"], "--small has no effect without groups; give --groups or --by class"),
@@ -109,11 +105,9 @@ def test_what_is_wrong_gets_a_sentence(folder, options, said):
     np.save("gap.npy", np.array(gap, dtype=np.float64))
     for name, text in {
         "short.csv": "north\nsouth\n",
-        "twice.csv": "class,group\nc0,a\nc0,b\n",
         "list.json": "[1]",
         "gap.jsonl": "\n".join(json.dumps({"group": each}) for each in gap),
         "null.json": json.dumps({name: None if name == "c1" else "a" for name in NAMES}),
-        "blank.csv": "class,group\nc0,a\nc1,\nc2,a\nc3,a\nc4,a\n",
         "one.csv": "\n".join(["one"] + ["many"] * 1999),
         "some.json": '{"c0": "a"}',
     }.items():
@@ -140,20 +134,6 @@ def test_groups_that_are_numbers_in_python_are_found_in_files(folder):
     for name in ("new.csv", "new.npy"):
         run("predict", "numbers.json", "test.csv", "--groups", name, "-o", "sets.jsonl")
         assert [sorted(line) for line in json_lines("sets.jsonl")] == wanted
-
-
-def test_a_promise_that_one_group_breaks_fails():
-    probs, labels = twins.simulate("cifar10", n=6000, random_state=0)
-    groups = np.array(["a", "b"] * 3000)
-    noisy = nacp.UniformNoise(0.1).sample(labels, 10, random_state=1)
-    cal = nacp.calibrate(probs[:4000], noisy[:4000], noise=0.1, groups=groups[:4000])
-    wrong = np.where(groups == "b", (labels + 1) % 10, labels)[4000:]
-    sets = cal.predict_set(probs[4000:], groups=groups[4000:])
-    assert nacp.judge(cal, nacp.evaluate(sets, labels[4000:], groups=groups[4000:])).passed
-    verdict = nacp.judge(cal, nacp.evaluate(sets, wrong, groups=groups[4000:]))
-    assert (verdict.passed, verdict.group) == (False, "b")
-    with pytest.raises(nacp.InputError, match="pass these as groups= to evaluate"):
-        nacp.judge(cal, nacp.evaluate(sets, labels[4000:]))
 
 
 def test_a_plan_for_groups_says_what_python_says(folder):

@@ -1,16 +1,16 @@
-import io
 import json
 import re
 import sys
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from nacp.cli import demo
 from nacp.paper import twins
 from nacp.paper.methods import six_methods
 from nacp.paper.splits import run_splits
+from nacp.wrapping import at_width
+from tests.cli.command_line import done
 
 pytestmark = pytest.mark.slow
 ROW = demo.Row("hps", 'nacp "pac"', 0.0, 1.0, 0.1, 0.9, 0.1, False)
@@ -19,19 +19,15 @@ ROW = demo.Row("hps", 'nacp "pac"', 0.0, 1.0, 0.1, 0.9, 0.1, False)
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
     """What the demo prints, as text and as JSON; the classifier and the splits are run once."""
-    page, prints = tmp_path_factory.mktemp("demo") / "report.html", []
+    page = tmp_path_factory.mktemp("demo") / "report.html"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", "100")
         patch.setattr(demo, "SPLITS", 3)
-        for as_json in (False, True):
-            patch.setattr(sys, "stdout", out := io.StringIO())
-            demo.demo_command(page, as_json=as_json)
-            prints.append(out.getvalue())
-            if not as_json:
-                assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-                patch.setattr(demo, "compare", lambda *_: [ROW])
-                patch.setattr(demo, "write_report", lambda *_: None)
-    return prints
+        text = done("demo", "--report", page)
+        assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+        patch.setattr(demo, "compare", lambda *_: [ROW])
+        patch.setattr(demo, "write_report", lambda *_: None)
+        patch.setattr(demo, "summary", lambda *_: "")
+        return text, done("demo", "--report", page, "--json")
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +97,8 @@ def test_no_number_is_lost_in_a_narrow_terminal():
         for score in demo.SCORES
         for method in ("CP (oracle)", 'nacp "expected"')
     ]
-    console = Console(width=40, file=io.StringIO())
-    for table in demo.method_tables(rows):
-        console.print(table)
-    text = console.file.getvalue()
+    with at_width(40):
+        text = str(demo.Tables(rows))
     assert max(map(len, text.splitlines())) <= 40
     assert [text.count(each) for each in ("100.0 ±0.1", "98.8 ±0.1", "238")] == [4, 2, 6]
 

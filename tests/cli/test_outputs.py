@@ -131,7 +131,7 @@ def test_a_failure_while_writing_leaves_what_was_there(folder, ending):
     [
         ("sets.xml", "must end in .parquet, .jsonl, .csv, .tsv or .npz"),
         ("nowhere/sets.csv", "there is no folder nowhere"),
-        ("sub.csv", "is a folder"),
+        ("sub.csv", "is a folder, a device or a pipe"),
     ],
 )
 def test_an_output_that_cannot_be_written_is_told_before_the_work(folder, name, words):
@@ -144,7 +144,7 @@ def test_what_is_written_replaces_files_only_and_never_an_input():
     work = ["calibrate", "probs.npy", "labels.npy", "--noise", "0.1", "-o"]
     os.mkfifo("pipe")
     os.mkdir("sub")
-    assert "pipe is a device or a pipe" in done(*work, "pipe", code=2)
+    assert "pipe is a folder, a device or a pipe" in done(*work, "pipe", code=2)
     assert "labels.npy would overwrite what is read" in done(*work, "labels.npy", code=2)
     assert "probs.npy would overwrite" in done(*work, "sub/../probs.npy", code=2)
     assert "cannot be written to standard output" in done(*work, "-", code=2)
@@ -164,7 +164,7 @@ def test_rows_may_be_named_by_any_column():
     assert json_lines("a.jsonl") == json_lines("b.jsonl")
     assert "holds no 'x', but" in done("predict", "cal.json", "p.csv", "--id", "x", code=2)
     said = done("predict", "cal.json", "probs.npy", "--id", "x", code=2)
-    assert "names a column, and probs.npy has none" in said
+    assert "--id names a column, and those of probs.npy have no names" in said
 
 
 def test_no_set_is_empty_if_that_is_wished():

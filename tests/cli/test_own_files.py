@@ -1,7 +1,6 @@
 """Files as people have them: gaps in the labels, other separators, ids, and advice that suits."""
 
 import csv
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -107,8 +106,6 @@ def test_rows_without_a_label_are_named_and_can_be_left_out():
     assert "Left out: 3 of 300" in done("compare", *points, "--noise", "0.2", "--score", "hps")
     said = done("calibrate", *points, "--clean", "labels.npy", code=2)
     assert "--drop-unlabelled is of no use with checked labels" in said
-    with pytest.raises(nacp.InputError, match=r"has no label in row 1 and in 1 other; .*probs\[keep\]"):
-        nacp.calibrate(PROBS[:4], [0, None, 1, None], noise=0.2)
 
 
 def test_an_audit_takes_the_items_that_have_both_labels():
@@ -278,56 +275,7 @@ def test_a_class_that_is_called_id_names_no_rows(folder):
     assert (folder / "sets.csv").read_text().startswith("row,label\n")
 
 
-# Advice
-
-
-def test_advice_suits_the_noise():
-    said = done("calibrate", "probs.npy", "labels.npy", "--noise", "0.995", code=2)
-    assert "state a smaller rate" in said
-    assert "merge classes" not in said
-    np.save("matrix.npy", 0.26 * np.eye(K) + 0.74 / 3 * (1 - np.eye(K)))
-    said = done("calibrate", "probs.npy", "labels.npy", "--noise", "matrix.npy", code=2)
-    assert "merge classes that are often confused" in said
-
-
-def test_labels_by_several_that_are_too_few_are_named_with_the_way_to_order_them():
-    np.save("three.npy", np.stack([NOISY[:-1]] * 3, axis=1))
-    said = done("calibrate", "probs.npy", "three.npy", *NOISE, code=2)
-    assert "three.npy holds labels of 299 items, but probs.npy has 300 rows" in said
-    assert "nacp noise annotators --labels FILE --items FILE" in said
-
-
-def test_whole_numbers_that_are_floats_are_labels():
-    np.save("y.npy", NOISY.astype(float))
-    done("calibrate", "probs.npy", "y.npy", *NOISE)
-    np.save("y.npy", NOISY + 0.5)
-    said = done("calibrate", "probs.npy", "y.npy", *NOISE, code=2)
-    assert "must be whole numbers from 0 to 3" in said
-
-
-@pytest.mark.parametrize(
-    ("header", "row", "said"),
-    [
-        (["photo", "worker", "label"], None, "it may be 'photo'; give --item photo"),
-        (["photo", "who", "was"], None, "answers.csv holds classes in its column 'was' alone"),
-        (["photo", "who", "was"], "7", "answers.csv holds numbers in its column 'photo' and texts in 'who'"),
-    ],
-)
-def test_a_row_for_each_label_under_unknown_names_is_told_as_such(header, row, said):
-    write("answers.csv", [header, *([i // 2, f"w{i % 2}", row or NAMES[i // 5 % 4]] for i in range(40))])
-    annotators = ("noise", "annotators", "answers.csv", "--classes", "names.txt")
-    told = done(*annotators, code=2)
-    assert said in told
-    if "worker" not in header:
-        assert "if it has a row for each label, name its columns by --item, --annotator and --label" in told
-    if row is None:
-        done(*annotators, "--item", "photo", "--annotator", header[1], "--label", header[2])
-
-
-def test_an_empty_list_of_records_is_told_as_such(folder):
-    (folder / "empty.json").write_text("[]")
-    said = done("noise", "annotators", "empty.json", "--k", "2", code=2)
-    assert said == "Error: empty.json holds no record\n"
+# Results
 
 
 def test_evaluate_names_the_worst_classes_and_says_what_each_number_is():
@@ -367,30 +315,3 @@ def test_what_commands_print_fits_the_terminal(monkeypatch, command, width):
     assert max(map(len, said.splitlines())) <= width
     numbers = {word.strip("();,:.") for word in wide if any(map(str.isdigit, word))}
     assert numbers <= {word.strip("();,:.") for word in said.split()}, "no number is lost"
-
-
-# Of the library
-
-
-def test_a_warning_stands_at_the_line_of_the_user():
-    from sklearn.linear_model import LogisticRegression
-
-    rng = np.random.default_rng(3)
-    true = rng.integers(4, size=1500)
-    inputs = np.eye(4)[true] + 0.3 * rng.standard_normal((1500, 4))
-    noisy = nacp.UniformNoise(0.1).sample(true, 4, random_state=0)
-    model = nacp.NoiseAwareClassifier(LogisticRegression(), noise=0.5, guarantee="none")
-    model.fit(inputs[:500], true[:500])
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        model.conformalize(inputs[500:], noisy[500:])
-        nacp.compare(np.eye(4)[true] * 0.9 + 0.025, noisy, noise=0.5, guarantees=["none"])
-    assert {each.category for each in told} >= {nacp.NoiseModelWarning}
-    assert {each.filename for each in told} == {__file__}
-
-
-def test_an_estimate_names_the_class_that_it_knows_least():
-    rare = (TRUE != 2) | (np.arange(N) < 60)
-    names = np.array(["oak", "ash", "elm", "yew"])
-    found = nacp.noise_from_audit(names[NOISY[rare]], names[TRUE[rare]], classes=names.tolist())
-    assert "that of class 'elm'" in found.why

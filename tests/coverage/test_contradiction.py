@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import re
 import warnings
 
 import numpy as np
@@ -17,10 +16,8 @@ from nacp.coverage.curve import Curve
 from nacp.coverage.sample import Sample
 from nacp.points import open_points
 from nacp.scores import as_score
-from nacp.stats.bounds import chernoff_tail
 
 K = 20
-PAIRS = [i // 2 for i in range(K)]
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +37,14 @@ def found(probs, labels, **options):
 
 
 @pytest.mark.parametrize("score", ["hps", "aps", "raps", "saps", "topk"])
-@pytest.mark.parametrize("stated", [0.4, 0.5, 0.9])
+@pytest.mark.parametrize("stated", [0.4, 0.9])
 def test_a_rate_that_is_overstated_is_told(points, stated, score):
     probs, _, noisy = points
-    cal, told = found(probs, noisy, noise=stated, score=score, guarantee="none")
+    cals, told = found(probs, noisy, noise=stated, score=score, guarantee="none", alpha=[0.05, 0.1])
     assert len(told) == 1
+    cal, other = cals
+    assert cal.warnings == other.warnings
+    assert cal.estimate <= 1
     assert str(told[0].message) == cal.warnings[0]
     assert f"rate {stated}" in cal.warnings[0]
     assert "estimated at -" in cal.warnings[0]
@@ -77,21 +77,11 @@ def test_a_rate_that_is_right_or_understated_is_not(points, stated):
     assert not told
 
 
-def test_an_estimate_is_a_share(points):
+def test_no_curve_leaves_the_shares_and_it_is_known_where_one_was_cut_off(points):
     probs, _, noisy = points
-    cal, _ = found(probs, noisy, noise=0.95, guarantee="pac")
-    assert 0 <= cal.estimate <= 1
-    shown = [float(number) for number in re.findall(r"coverage (\d\.\d+)", str(cal))]
-    assert shown
-    assert max(shown) <= 1
-
-
-@pytest.mark.parametrize("score", ["hps", "aps"])
-def test_no_curve_leaves_the_shares_and_it_is_known_where_one_was_cut_off(points, score):
-    probs, _, noisy = points
-    cal, _ = found(probs, noisy, noise=0.4, score=score, guarantee="none")
+    cal, _ = found(probs, noisy, noise=0.4, guarantee="none")
     curve = cal.curve
-    raw = nacp.coverage_curve(probs, noisy, noise=0.4, score=score, thresholds=curve.thresholds)
+    raw = nacp.coverage_curve(probs, noisy, noise=0.4, thresholds=curve.thresholds)
     assert raw.outside is None
     assert raw.clean.max() > 1.1
     assert curve.clean.min() >= 0
@@ -104,14 +94,6 @@ def test_no_curve_leaves_the_shares_and_it_is_known_where_one_was_cut_off(points
     np.testing.assert_allclose(curve.clean[inside], raw.clean[inside], atol=1e-12)
 
 
-def test_one_warning_for_several_alphas(points):
-    probs, _, noisy = points
-    cals, told = found(probs, noisy, noise=0.4, alpha=[0.05, 0.1, 0.2], guarantee="none")
-    assert len(told) == 1
-    assert len({cal.warnings for cal in cals}) == 1
-    assert cals[0].warnings
-
-
 def test_of_an_interval_the_low_end_must_be_possible(points):
     probs, _, noisy = points
     possible = nacp.UniformNoise(0.4, interval=(0.2, 0.5), confidence=0.95)
@@ -119,25 +101,6 @@ def test_of_an_interval_the_low_end_must_be_possible(points):
     cal, told = found(probs, noisy, noise=nacp.UniformNoise(0.4, interval=(0.36, 0.5)))
     assert len(told) == 1
     assert "0.36 to 0.5" in cal.warnings[0]
-
-
-MODELS = {
-    "uniform": (nacp.UniformNoise(0.2), nacp.UniformNoise(0.4)),
-    "groups": (nacp.GroupNoise(PAIRS, 0.2), nacp.GroupNoise(PAIRS, 0.5)),
-    "matrix": (
-        nacp.MatrixNoise(nacp.UniformNoise(0.2).matrix(K).dense()),
-        nacp.MatrixNoise(nacp.UniformNoise(0.4).matrix(K).dense()),
-    ),
-    "randomized response": (nacp.RandomizedResponse(4.0), nacp.RandomizedResponse(3.0)),
-}
-
-
-@pytest.mark.parametrize(("right", "wrong"), MODELS.values(), ids=MODELS)
-def test_every_noise_model_is_looked_at(points, right, wrong):
-    probs, true, _ = points
-    noisy = right.sample(true, K, random_state=2)
-    assert found(probs, noisy, noise=right, guarantee="none")[0].warnings == ()
-    assert len(found(probs, noisy, noise=wrong, guarantee="none")[1]) == 1
 
 
 def test_a_class_without_labels_contradicts_uniform_noise(points):
@@ -239,7 +202,7 @@ def test_the_command_line_says_it_and_ends_with_its_own_code_if_asked(points, tm
 @pytest.mark.slow
 def test_a_right_model_is_contradicted_once_in_1000_times_at_the_most(noise):
     """Contradictions are likeliest for a classifier that is always right, and sure of it."""
-    rng, k, n, times = np.random.default_rng(0), 10, 60, 1500
+    rng, k, n, times = np.random.default_rng(0), 10, 60, 1000
     true = rng.integers(k, size=n)
     probs = 0.9 * np.eye(k)[true] + 0.1 * rng.dirichlet(np.ones(k), size=n)
     rows, _, _ = open_points(probs, true)
@@ -248,17 +211,6 @@ def test_a_right_model_is_contradicted_once_in_1000_times_at_the_most(noise):
         sample = Sample.of(rows, noise.sample(true, k, random_state=seed), score)
         alarms += contradiction(Curve.of(sample, noise)) is not None
     assert alarms <= binom.ppf(0.999, times, LEVEL)
-
-
-def test_chernoffs_bound_is_one_for_counts_and_falls_as_fast_as_their_tail():
-    n, p = 200, np.array([0.05, 0.3, 0.8])
-    for share in (0.0, 0.02, 0.25, 0.5):
-        tail, bound = binom.cdf(round(share * n), n, p), chernoff_tail(np.full(3, share), p, n)
-        assert (bound >= tail * (1 - 1e-9)).all()
-        some = share < p
-        # Cramer: the two differ by a factor of no more than a power of n.
-        assert (np.log(bound[some]) - np.log(tail[some]) <= np.log(8 * n) / 2 + np.log(2)).all()
-        assert (bound[~some] == 1).all()
 
 
 def test_a_wrong_model_is_contradicted_as_often_as_the_binomial_test_says():

@@ -141,14 +141,7 @@ def test_a_score_that_is_not_a_number_is_refused(device):
 
 def test_the_device_of_these_tests_refuses_copies_of_the_matrix(points, device):
     there, few = device.put(points[0]), device.put(points[0][: SAMPLE + 1])
-    for copied in (
-        lambda: there.cpu(),
-        lambda: there.to("cpu"),
-        lambda: there.numpy(),
-        lambda: np.asarray(few),
-        lambda: few.tolist(),
-        lambda: nacp.HPS().scores(there),  # which returns an array on the host
-    ):
+    for copied in (there.cpu, there.numpy, few.tolist, lambda: np.asarray(few)):
         with pytest.raises((AssertionError, RuntimeError, TypeError)):
             copied()
     with pytest.raises(AssertionError, match="two devices"):
@@ -159,8 +152,7 @@ def test_the_device_of_these_tests_refuses_copies_of_the_matrix(points, device):
 # The public interface
 
 
-@pytest.mark.parametrize("guarantee", ["pac", "none", "expected"])
-@pytest.mark.parametrize("score", ["hps", "aps", "margin"])
+@pytest.mark.parametrize(("score", "guarantee"), [("hps", "pac"), ("aps", "expected"), ("margin", "none")])
 def test_a_tensor_on_a_device_gives_the_same_calibration_and_sets(points, device, score, guarantee):
     probs, _, noises = points
     noise, given = noises[(len(score) + len(guarantee)) % 2]
@@ -180,7 +172,7 @@ def test_a_tensor_on_a_device_gives_the_same_calibration_and_sets(points, device
     assert 0 < device.largest < N * K
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_all_widths_and_tensors_that_require_grad(points, device, dtype):
     probs, _, ((noise, given), _) = points
     values = torch.tensor(probs.astype(np.float64)).to(getattr(torch, dtype))
@@ -244,8 +236,12 @@ def test_other_functions_take_tensors(points, device):
     assert cal.predictor()(device.put(probs[3])) == cal.predictor()(probs[3])
     result = nacp.evaluate(cal.predict_set(there), device.put(truth))
     assert result == nacp.evaluate(cal.predict_set(probs), truth)
-    assert len(cal.predict_set(there[:0])) == 0
     assert cal.predict_mask(there[:0]).shape == (0, K)
+    streams = [nacp.Calibrator(K, noise=noise, score="raps") for _ in range(2)]
+    for some in np.array_split(np.arange(N), 3):
+        streams[0].update(probs[some], given[some])
+        streams[1].update(there[some], device.put(given[some]))
+    assert streams[0] == streams[1]
 
 
 def test_several_labels_unlabelled_points_and_scores_that_are_given(points, device):
@@ -262,34 +258,6 @@ def test_several_labels_unlabelled_points_and_scores_that_are_given(points, devi
         ]
 
     assert found(device.put) == found(lambda values: values)
-
-
-@pytest.mark.parametrize("score", ["hps", "raps"])
-def test_a_stream_of_tensors_gives_the_same_calibration(points, device, score):
-    probs, _, noises = points
-    noise, given = noises[len(score) % 2]
-    streams = [nacp.Calibrator(K, noise=noise, score=score) for _ in range(2)]
-    device.most, device.sample = 4 * N * K, BLOCK // K  # sizes at many thresholds; a block tells the widths
-    for some in np.array_split(np.arange(N), 3):
-        streams[0].update(probs[some], given[some])
-        streams[1].update(device.put(probs[some]), device.put(given[some]))
-    assert streams[0] == streams[1]
-    found = [each.finish(guarantee="expected") for each in streams]
-    assert found[0] == found[1]
-
-
-def test_checked_labels_and_estimated_noise(points):
-    probs, truth, ((_, given), _) = points
-    with Device(10**9, -1) as device:  # these may copy rows to the host
-        there, checked = device.put(probs), np.full(N, -1)
-        checked[:300] = truth[:300]
-        found, expected = (
-            nacp.calibrate(each, given, clean=clean, alpha=0.2, guarantee="none")
-            for each, clean in ((there, device.put(checked)), (probs, checked))
-        )
-        assert found == expected
-        rates = [nacp.noise_from_model(each[:100], given[:100]).rate for each in (there, probs)]
-        assert rates[0] == rates[1]
 
 
 @pytest.mark.slow
@@ -310,17 +278,7 @@ def test_errors_have_the_same_words(points, device):
     options = {"noise": noise, "guarantee": "none"}
     nan, infinite, negative, large = (probs.copy() for _ in range(4))
     nan[1100, 2], infinite[5, 1], negative[7, 0], large[1199] = np.nan, np.inf, -0.5, 2 * probs[1199]
-    alone = (
-        nan,
-        infinite,
-        negative,
-        large,
-        np.log(probs + 1e-9),
-        probs[0],
-        probs[:0],
-        100 * probs,
-        probs[:, :1],
-    )
+    alone = (nan, infinite, negative, large, np.log(probs + 1e-9), probs[0], probs[:0], 100 * probs)
     wrong = [(each, {}) for each in alone]
     wrong += [(each, {"from_logits": True}) for each in (probs, infinite)]
     wrong += [(each, {"normalize": True}) for each in (nan, np.zeros((9, K)))]
@@ -347,15 +305,6 @@ def test_a_python_function_is_refused_on_a_device(points, device):
     for verb in (tested.scores, tested.tally):
         with pytest.raises(nacp.InputError, match="a formula that NumPy alone evaluates"):
             verb(device.put(probs), logarithm)
-
-
-def test_what_topk_returns_makes_rows(points):
-    probs = torch.from_numpy(points[0]).requires_grad_()
-    values, indices = torch.topk(probs, 40)
-    known = nacp.TopRows(indices.numpy(), values.detach().numpy(), probs.shape[1])
-    assert np.array_equal(nacp.TopRows(indices, values, probs.shape[1]), known)
-    with pytest.raises(nacp.InputError, match=r"must be float32 or float64.*found torch\.bfloat16"):
-        nacp.TopRows(indices, values.bfloat16(), probs.shape[1])
 
 
 def test_devices_that_will_not_do_are_told():

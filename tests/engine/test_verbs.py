@@ -143,7 +143,7 @@ def spec(request: pytest.FixtureRequest) -> Spec:
 # Few classes, and some more than the 128 that are ranked one by one.
 every_size = pytest.mark.parametrize(
     ("k", "dtype"),
-    [(2, np.float32), (10, np.float64), (130, np.float32), (130, np.float64), (300, np.float32)],
+    [(2, np.float32), (10, np.float64), (130, np.float64), (300, np.float32)],
 )
 
 
@@ -214,12 +214,6 @@ def test_sets(engine: Any, spec: Spec, k: int, dtype: Any) -> None:
     for where in (slice(5, 6), slice(0, 0)):
         for own in (thresholds[0], thresholds[-2][where], thresholds[-1]):
             same(engine.sets(values[where], spec, own), numpy.sets(values[where], spec, own))
-
-
-def test_sets_that_would_be_empty_hold_the_best_labels(engine: Any) -> None:
-    values = np.array([[0.25, 0.5, 0.25], [0.4, 0.4, 0.2]])
-    sizes, labels = engine.sets(values, SPECS["aps-det"], np.array([[0.1]]), False)
-    assert (sizes.tolist(), labels.tolist()) == ([1, 2], [1, 0, 1])
 
 
 @every_size

@@ -282,9 +282,7 @@ def test_what_is_merged_does_not_depend_on_the_points_that_are_tested(points):
         ({"groups": np.arange(300) // 10}, True),
         ({"groups": np.arange(300) < 1}, False),  # there is no other small group
         ({"groups": np.arange(300) < 1, "guarantee": "expected"}, False),
-        ({"groups": np.arange(300) // 10, "alpha": 0.001}, False),  # nor are there enough of them
-        ({"by": "class", "guarantee": "acnl"}, False),
-        ({"by": "class", "alpha": 0.05}, False),
+        ({"by": "class", "guarantee": "acnl"}, False),  # pooled classes are no single class
         ({"groups": np.arange(300) // 10, "alpha": 0.1, "guarantee": "expected"}, True),
     ],
 )
@@ -302,9 +300,9 @@ def test_what_a_refusal_offers_can_be_had(points, options, offered):
 @pytest.mark.parametrize(
     ("calibrated", "given", "sentence"),
     [
-        ([0, 1, 2], ["0", "1", "2"], r"holds '0' in row 0.*pass groups as numbers"),
-        (["0", "1", "2"], [0, 1, 2], r"holds 0 in row 0.*pass groups as texts"),
-        ([0, 1, 2], [7, 8, 9], r"holds 7 in row 0.*calibrate with points of this group"),
+        ([0, 1, 2], ["0", "1", "2"], r"holds '0' in row 0.*1 and '1' are different groups"),
+        (["0", "1", "2"], [0, 1, 2], r"holds 0 in row 0.*1 and '1' are different groups"),
+        ([0, 1, 2], [7, 8, 9], r"holds 7 in row 0, a group that was not calibrated"),
         ([7, "a", 7], [7, "7", "a"], r"holds '7' in row 1.*\(these were: 7, 'a'\)"),
     ],
 )
@@ -341,12 +339,14 @@ def test_a_table_of_groups_in_another_order_is_refused(points):
 def test_a_small_group_says_how_many_points_would_do(points, guarantee, given):
     probs, _, noisy = points
     cal = nacp.calibrate(probs[:60], noisy[:60], noise=0.2, guarantee=guarantee, small="all", **given)
-    needed = cal.calibrations[0].guarantee.points_needed(
-        nacp.UniformNoise(0.2), 10, 0.1, of_classes="by" in given
-    )
+    of_classes, tested = "by" in given, cal.calibrations[0].guarantee
+    if of_classes and guarantee == "expected":
+        tested = nacp.Expected("worst-case")  # which is used where the gap of the exchange rule is large
+    needed = tested.points_needed(nacp.UniformNoise(0.2), 10, 0.1, of_classes=of_classes)
     assert cal.infinite
     for name in cal.infinite:
-        assert re.search(rf"; (about )?{needed:,} points (sh|w)ould do$", cal.groups[name].obstacle)
+        enough = rf"; (about )?{needed:,} points (sh|w)ould do$|fewer than two of these are too few$"
+        assert re.search(enough, cal.groups[name].obstacle)
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")

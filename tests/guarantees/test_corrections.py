@@ -57,7 +57,7 @@ def test_calibrate_uses_the_realised_counts_and_the_given_priors(k):
         acnl = nacp.calibrate(**options, guarantee=nacp.ACNL(rho)).correction
         crcp = nacp.calibrate(**options, guarantee=nacp.CRCP(rho)).correction
         assert acnl == pytest.approx(oracle.acnl_correction(n, least, P, rho), rel=1e-12)
-        assert crcp == pytest.approx(oracle.crcp_correction(n, P, rho), rel=1e-12)
+        assert crcp == pytest.approx(oracle.crcp_excess(0.1, n, P, rho), rel=1e-12)
 
 
 def test_nacp_is_its_formula():

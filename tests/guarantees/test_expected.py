@@ -1,4 +1,4 @@
-"""Coverage on average: the correction by integrated tails, and where the estimated gap decides."""
+"""Coverage on average: against its definition, the correction by integrated tails, and the estimated gap."""
 
 import math
 
@@ -9,6 +9,219 @@ from scipy.stats import binom
 
 import nacp
 from nacp.stats.tails import bernstein_excess, bounded_excess
+from tests.guarantees.problems import (
+    NOISES,
+    PAIRS,
+    PAIRS_OF_TEN,
+    SCORES,
+    K,
+    population,
+    sample,
+    widest_oscillation,
+)
+
+WORST_CASE = nacp.Expected("worst-case")
+
+
+def moved(score, values):
+    """Return all scores, each moved up to the grid of thresholds."""
+    return score.spec.thresholds[score.spec.cells_of(score.scores(values) - score.offset)] + score.offset
+
+
+def by_definition(scores, labels, noise, alpha, worst_case=False):
+    """Return the threshold and the gap of "expected": E3, or E1 where the gap is not small.
+
+    Scores are points of the grid. The gap is the slope of psi-hat against F^c-hat over the thresholds where
+    the estimate is within one standard error of its target, times (hi - lo)/n. Sets are taken to be small
+    there, and classes to be equally frequent. If the estimate rises by less than one point adds, it jumps.
+    """
+    n, k = scores.shape
+    P = noise.matrix(k).dense()
+    weights = np.linalg.inv(P)
+    low, high = np.minimum(weights, 0).sum(axis=1).min(), np.maximum(weights, 0).sum(axis=1).max()
+    # A label that is drawn from a group with probability e has W = (I - e B)/(1 - e), and psi is that of B.
+    kept = 0 if isinstance(noise, nacp.MatrixNoise) else 1 / (1 - noise.rate)
+    negative = np.minimum(weights - kept * np.eye(k), 0)
+    every = [-np.inf, *np.unique(scores), np.inf]
+    clean = np.array([((scores <= q) * weights[labels]).sum() / n for q in every])
+    lost = np.array([((scores <= q) * -negative[labels]).sum() / n for q in every])
+
+    def lowest(target):
+        """Return the place of the lowest threshold from which on all estimates reach the target."""
+        failed = np.flatnonzero(clean < target - 1e-12)
+        return min(failed[-1] + 1, len(every) - 1) if len(failed) else 0
+
+    place = lowest(((n + 1) * (1 - alpha) - low) / n)
+    if every[place] == np.inf and not worst_case:
+        return np.inf, 0.0
+    variance = (1 - alpha) * (P * (weights**2).T).sum() / k - (1 - alpha) ** 2
+    below, above = (lowest(1 - alpha + side * math.sqrt(variance / n)) for side in (-1, 1))
+    step = (high - low) / n
+    gap = (lost[above] - lost[below]) / max(clean[above] - clean[below], step) * step
+    if worst_case or gap > min(3 / n, alpha / 10) * (1 + 1e-9):
+        place = lowest(1 - alpha + bounded_excess(n, low, high, 1 - alpha))
+    return every[place], 0.0 if worst_case else gap
+
+
+@pytest.mark.parametrize("rule", ["exchange", "worst-case"])
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+@pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
+def test_expected_is_what_its_definition_says(noise, score, rule):
+    n, alpha = 300, 0.2
+    probs, _, labels = sample(n, noise)
+    cal = nacp.calibrate(probs, labels, noise=noise, score=score, guarantee=nacp.Expected(rule), alpha=alpha)
+    threshold, gap = by_definition(moved(score, probs), labels, noise, alpha, rule == "worst-case")
+    assert (cal.threshold, cal.gap) == (threshold, pytest.approx(gap, abs=1e-9))
+    large = gap > min(3 / n, alpha / 10)
+    assert (cal.note is not None) == large
+    if large:
+        assert "worst case" in cal.note
+        assert cal.note in " ".join(str(cal).split())
+    if rule == "worst-case":
+        assert cal.correction == pytest.approx(bounded_excess(n, *noise.range(K), 1 - alpha))
+        assert "less a gap" not in cal.promise
+
+
+def small_cases(seed):
+    """Yield small problems of all sorts, some with ties: scores, labels, and two rates."""
+    rng = np.random.default_rng(seed)
+    for _ in range(30):
+        n, k = rng.integers(6, 12), rng.integers(2, 6)
+        scores = rng.standard_normal((n, k)) if rng.random() < 0.5 else rng.integers(-3, 4, (n, k)) / 4
+        rates = np.sort(rng.choice([0.0, 0.1, 0.3, 0.5, 0.6], 2, replace=False))
+        yield scores, rng.integers(k, size=n), *rates
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+@pytest.mark.parametrize("alpha", [0.1, 0.3, 0.5, 0.7, 0.8])
+def test_expected_is_what_its_definition_says_on_the_smallest_problems(alpha):
+    gaps, below = [], 0
+    for scores, labels, low, high in small_cases(seed=int(10 * alpha)):
+        options = {"score": "precomputed", "guarantee": "expected", "alpha": alpha}
+        cal = nacp.calibrate(scores, labels, noise=high, **options)
+        doubtful = nacp.UniformNoise((low + high) / 2, interval=(low, high))
+        between = nacp.calibrate(scores, labels, noise=doubtful, **options)
+        on_grid = moved(nacp.Precomputed(), scores)
+        ends = [by_definition(on_grid, labels, nacp.UniformNoise(rate), alpha) for rate in (low, high)]
+        assert (cal.threshold, cal.gap) == (ends[1][0], pytest.approx(ends[1][1], abs=1e-12))
+        assert between.threshold == max(q for q, _ in ends)
+        assert between.gap == pytest.approx(max(gap for _, gap in ends), abs=1e-12)
+        gaps.append(cal.gap)
+        below += cal.threshold < np.inf
+    assert below > 0 or alpha == 0.1
+    assert max(gaps) > 0 or alpha == 0.1, "hard cases are among them"
+
+
+def test_expected_without_noise_is_split_conformal():
+    probs, true, _ = sample(500, NOISES["uniform"])
+    options = {"alpha": 0.13, "score": "aps"}
+    split = nacp.calibrate(probs, true, noise=None, **options)
+    cal = nacp.calibrate(probs, true, noise=0.0, guarantee="expected", **options)
+    every = np.unique(moved(nacp.APS(), probs))
+    assert cal.threshold == every[np.searchsorted(every, split.threshold)], "the next point of the grid"
+
+
+def test_a_wrong_rule_is_refused():
+    with pytest.raises(nacp.InputError, match="rule must be one of 'exchange', 'worst-case'"):
+        nacp.Expected("best")
+
+
+# Noise that is not known exactly
+
+
+@pytest.mark.parametrize("k", [2, 6, 1000])
+def test_what_both_ends_of_an_interval_pass_every_rate_between_passes(k):
+    """What the exchange rule asks of F^n and F^r is affine in rate / (1 - rate)."""
+    low, high, n, alpha = 0.05, 0.6, 50, 0.2
+    rng = np.random.default_rng(k)
+    # Estimates that are near what is asked, with F^n on either side of F^r.
+    noisy, random = rng.uniform(0.7, 1, size=(2, 2000))
+
+    def passes(rate):
+        least, _ = nacp.UniformNoise(rate).range(k)
+        clean = (noisy - rate * random) / (1 - rate)
+        return (n * clean + least) / (n + 1) >= 1 - alpha
+
+    both = passes(low) & passes(high)
+    assert 0 < both.sum() < len(both)
+    for rate in np.linspace(low, high, 23):
+        assert passes(rate)[both].all()
+
+
+@pytest.mark.parametrize("guarantee", [nacp.Expected(), WORST_CASE], ids=str)
+def test_under_a_radius_expected_aims_at_so_much_more(guarantee):
+    radius, n, alpha = 0.02, 400, 0.3
+    noise = nacp.MatrixNoise(NOISES["random"].P, radius=radius)
+    probs, _, labels = sample(n, noise)
+    cal = nacp.calibrate(probs, labels, noise=noise, alpha=alpha, guarantee=guarantee)
+    doubt = radius * widest_oscillation(np.linalg.inv(noise.P))
+    assert doubt > radius
+    assert cal.note is None
+    less = alpha - doubt
+    threshold, _ = by_definition(moved(nacp.HPS(), probs), labels, noise, less, guarantee == WORST_CASE)
+    assert cal.threshold == pytest.approx(threshold, rel=1e-12)
+    assert cal.estimate >= 1 - alpha + cal.correction - 1e-12
+    low, high = noise.range(K)
+    correction = bounded_excess(n, low, high, 1 - less) if guarantee == WORST_CASE else (1 - less - low) / n
+    assert cal.correction == pytest.approx(correction + doubt)
+    exactly = nacp.calibrate(probs, labels, noise=noise.P, alpha=alpha, guarantee=guarantee)
+    sizes = [c.predict_set(probs).sizes.mean() for c in (cal, exactly)]
+    assert cal.price_of_doubt == pytest.approx(sizes[0] - sizes[1])
+    assert cal.price_of_doubt > 0
+
+
+def test_a_radius_that_takes_all_of_alpha_is_named():
+    probs, _, labels = sample(400, NOISES["matrix"])
+    noise = nacp.MatrixNoise(PAIRS, radius=0.2)
+    with pytest.warns(nacp.NoValidThresholdWarning, match="the radius of the noise alone takes 0.4"):
+        cal = nacp.calibrate(probs, labels, noise=noise, alpha=0.3, guarantee="expected")
+    assert cal.threshold == math.inf
+
+
+# Whether it comes true
+
+
+def short_of(covered, gaps=0.0):
+    """Return by how many standard errors the mean coverage is below 0.9, less the mean gap."""
+    error = covered.std() / math.sqrt(len(covered))
+    return (0.9 - np.mean(gaps) - covered.mean()) / error
+
+
+def test_expected_covers_on_average():
+    pool, n, runs = population(), 200, 400
+    rows = nacp.UniformNoise(0.2).matrix(10).dense()[pool.labels]
+    covered, gaps = pool.coverages(rows, n, runs, noise=0.2, guarantee="expected")
+    assert short_of(covered, gaps) <= 4
+    assert covered.mean() <= 0.9 + 3 / n + 4 * covered.std() / math.sqrt(runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["exchange", "worst-case"])
+def test_expected_covers_on_average_under_the_worst_noise_within_the_radius(rule):
+    pool, n, runs = population(), 1000, 100
+    rows = pool.worst_rows(PAIRS_OF_TEN)
+    found = pool.coverages(rows, n, runs, noise=PAIRS_OF_TEN, guarantee=nacp.Expected(rule))
+    assert short_of(*found) <= 4
+    trusting, _ = pool.coverages(rows, n, runs, noise=PAIRS_OF_TEN.P, guarantee="expected")
+    assert short_of(trusting) > 4, "without the radius it does not"
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoiseModelWarning")  # .2 alone is overstated on purpose
+@pytest.mark.parametrize("rule", ["exchange", "worst-case"])
+@pytest.mark.parametrize("end", [0.15, 0.25])
+@pytest.mark.slow
+def test_expected_covers_on_average_at_both_ends_of_an_interval(rule, end):
+    pool, n, runs = population(), 1000, 100
+    noise = nacp.UniformNoise(0.2, interval=(0.15, 0.25))
+    rows = nacp.UniformNoise(end).matrix(10).dense()[pool.labels]
+    found = pool.coverages(rows, n, runs, noise=noise, guarantee=nacp.Expected(rule))
+    assert short_of(*found) <= 4
+    if end == 0.15:
+        trusting, _ = pool.coverages(rows, n, runs, noise=0.2, guarantee="expected")
+        assert short_of(trusting) > 4, "the rate alone does not do"
+
+
+# The correction of the worst case
 
 
 def tail(n, low, high, reached, v):
@@ -121,8 +334,7 @@ def test_classes_with_enough_points_are_not_refused():
     logits = rng.standard_normal((5000, 5)) + 4 * np.eye(5)[labels]
     probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     noisy = nacp.UniformNoise(0.2).sample(labels, 5, rng)
-    worst = nacp.Expected("worst-case")
-    for guarantee in ("expected", worst):
+    for guarantee in ("expected", WORST_CASE):
         cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee=guarantee, by="class")
         assert max(cal.thresholds.values()) < 1
     assert max(each.correction for each in cal.groups.values()) < 0.08

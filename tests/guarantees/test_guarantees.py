@@ -8,7 +8,7 @@ pool, so that it is known exactly and only the calibration is random.
 import math
 import re
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, NamedTuple
 
@@ -57,8 +57,8 @@ def test_every_guarantee_of_the_library_is_on_this_list():
 
 
 @every_guarantee
-def test_the_price_is_not_negative_and_falls_to_nothing_with_n(guarantee):
-    corrections = [guarantee.price(problem(guarantee, n), 0.5) for n in (100, 1000, 10**4, 10**5, 10**12)]
+def test_the_excess_is_not_negative_and_falls_to_nothing_with_n(guarantee):
+    corrections = [guarantee.excess(problem(guarantee, n), 0.5) for n in (100, 1000, 10**4, 10**5, 10**12)]
     if guarantee == nacp.Uncorrected():
         assert corrections == [0] * 5
     else:
@@ -89,28 +89,6 @@ def test_the_correction_is_what_calibrate_adds_to_the_target(guarantee):
     assert cal.estimate >= 1 - cal.alpha + cal.correction - 1e-12
     assert cal.promise == guarantee.promise(0.1)
     assert cal.promise in " ".join(str(cal).split())
-
-
-@pytest.mark.parametrize("kind", [nacp.ACNL, nacp.CRCP])
-def test_priors_estimated_from_labels_in_exactly_their_noisy_shares_are_the_given_ones(kind):
-    given, estimated = kind(priors=PRIORS), kind()
-    at = replace(problem(given, n=100), counts=np.array([13.0, 21.0, 29.0, 37.0]))
-    # The shares are a few roundings apart, and no correction changes faster than 1/smallest share squared.
-    rounding = K * np.finfo(float).eps
-    for a, b in zip(given.frequencies(at), estimated.frequencies(at), strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=rounding * NOISE.condition(K))
-    assert given.correction(at) == pytest.approx(
-        estimated.correction(at), rel=rounding * NOISE.condition(K) / PRIORS.min() ** 2
-    )
-
-
-def test_acnl_and_crcp_grow_with_k_and_nacp_does_not():
-    def correction(guarantee, k):
-        return guarantee.correction(problem(guarantee, n=25_000, shares=np.full(k, 1 / k)))
-
-    assert correction(nacp.ACNL(), 10) < correction(nacp.ACNL(), 100) < correction(nacp.ACNL(), 1000)
-    assert correction(nacp.CRCP(), 10) < correction(nacp.CRCP(), 100) < correction(nacp.CRCP(), 1000)
-    assert correction(nacp.NACP(), 1000) < 0.1 < correction(nacp.CRCP(), 1000) < correction(nacp.ACNL(), 1000)
 
 
 @dataclass(frozen=True)
@@ -183,11 +161,9 @@ class Setting(NamedTuple):
 
 SETTINGS = [
     Setting("cifar10", 20_000, 1000, 100),
-    Setting("cifar100", 10_000, 1000, 100),
-    Setting("imagenet-resnet18", 5_000, 1000, 10),
+    Setting("cifar100", 10_000, 1000, 60),
 ]
-IN_TURN = [SETTINGS[0], *(pytest.param(setting, marks=pytest.mark.slow) for setting in SETTINGS[1:])]
-everywhere = pytest.mark.parametrize("setting", IN_TURN, ids=lambda s: s.twin)
+everywhere = pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.twin)
 by_score = pytest.mark.parametrize("score", ["hps", "aps"])
 
 
@@ -272,7 +248,7 @@ def test_without_a_correction_coverage_is_right_on_average(setting, score):
     assert abs(coverage.mean() - (1 - ALPHA)) <= allowance
 
 
-@pytest.mark.parametrize("setting", IN_TURN[:2], ids=lambda s: s.twin)
+@everywhere
 @by_score
 def test_without_a_correction_about_half_of_the_calibration_sets_fall_short(setting, score):
     pool = population(setting.twin, setting.size, score)
@@ -296,21 +272,6 @@ def test_nacp_covers_in_every_run(setting, score):
 def test_split_conformal_covers_clean_labels_on_average(setting, score):
     coverage = population(setting.twin, setting.size, score).coverage(thresholds(setting, score, "oracle"))
     assert coverage.mean() >= 1 - ALPHA - 4 * standard_error(coverage)
-
-
-@everywhere
-@by_score
-def test_noisy_cp_pays_for_the_noise_with_about_half_of_all_classes(setting, score):
-    pool = population(setting.twin, setting.size, score)
-    q = thresholds(setting, score, "ignorant")
-    # F^n = (1 - e) F^c + e F^r, so a noisy coverage of 1 - alpha means this size; split conformal exceeds
-    # 1 - alpha by at most 1/(n + 1) on average, but for rows that come twice.
-    expected = pool.k * (1 - ALPHA - (1 - EPSILON) * pool.coverage(q)) / EPSILON
-    excess = pool.set_size(q) - expected
-    ties = pool.k / EPSILON * (1 + setting.n / pool.size) / (setting.n + 1)
-    assert abs(excess.mean()) <= 4 * standard_error(excess) + ties
-    # For many classes the size is k (0.9 - 0.8)/0.2, as the sets cover nearly always.
-    assert pool.k < 100 or 0.4 < pool.set_size(q).mean() / pool.k < 0.6
 
 
 @everywhere
@@ -347,5 +308,4 @@ def test_a_promise_on_average_is_kept_without_noise_and_with_few_points(guarante
         cal = nacp.calibrate(probs, labels, noise=None, guarantee=kind, alpha=0.5)
         coverage[run] = min(cal.threshold, 1.0)
     assert "in expectation" in cal.promise
-    allowed = 1 / (n + 1) if guarantee == "crcp" else 0  # as its promise says
-    assert coverage.mean() >= 0.5 - allowed - 4 * standard_error(coverage)
+    assert coverage.mean() >= 0.5 - 4 * standard_error(coverage)

@@ -83,12 +83,13 @@ def result(probs, labels, noise, score):
     return cal.threshold, cal.estimate, cal.predict_set(probs).to_lists()
 
 
-@pytest.mark.parametrize("score", ["hps", "aps"])
-@pytest.mark.parametrize("noise", [0.1, MATRIX], ids=["uniform", "matrix"])
+@pytest.mark.parametrize(("score", "noise"), [("hps", 0.1), ("aps", MATRIX)])
 @pytest.mark.parametrize("kind", SAME_PROBS)
 def test_any_kind_of_matrix_gives_what_the_plain_array_gives(kind, noise, score, tmp_path):
     same = SAME_PROBS[kind](WITH_ZEROS, tmp_path)
-    assert result(same, NOISY, noise, score) == result(WITH_ZEROS, NOISY, noise, score)
+    (tmp_path / "noise").mkdir()
+    stated = SAME_PROBS[kind](noise, tmp_path / "noise") if noise is MATRIX else noise
+    assert result(same, NOISY, stated, score) == result(WITH_ZEROS, NOISY, noise, score)
 
 
 @pytest.mark.parametrize("kind", SAME_LABELS)
@@ -96,22 +97,11 @@ def test_any_kind_of_labels_gives_what_the_plain_array_gives(kind, tmp_path):
     assert result(PROBS, SAME_LABELS[kind](NOISY, tmp_path), 0.1, "aps") == result(PROBS, NOISY, 0.1, "aps")
 
 
-@pytest.mark.parametrize("kind", ["array-like", "list", "Fortran order", "read-only", "subclass"])
-def test_the_noise_may_be_any_kind_of_matrix(kind, tmp_path):
-    noise = SAME_PROBS[kind](MATRIX, tmp_path)
-    assert result(PROBS, NOISY, noise, "hps") == result(PROBS, NOISY, MATRIX, "hps")
-
-
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, np.float32])
 def test_certain_predictions_may_be_of_any_number_type(dtype):
     certain = np.eye(K)[TRUE]
     for score in ("hps", "aps"):
         assert result(certain.astype(dtype), NOISY, 0.1, score) == result(certain, NOISY, 0.1, score)
-
-
-def test_two_classes_may_be_labelled_true_and_false():
-    probs, labels = PROBS[:, :2] / PROBS[:, :2].sum(axis=1, keepdims=True), NOISY % 2
-    assert result(probs, labels == 1, 0.1, "hps") == result(probs, labels, 0.1, "hps")
 
 
 def test_normalize_divides_by_the_row_sums_in_calibration_and_prediction():
@@ -195,15 +185,6 @@ def test_masked_entries_are_missing():
     says(refusal(calibrate, labels=unknown), "labels has no label in row 17")
 
 
-@pytest.mark.parametrize("make", [list, np.array, lambda names: np.array(names, dtype=object)])
-def test_class_names_and_labels_may_be_lists_or_arrays(make):
-    named = calibrate(labels=make([NAMES[y] for y in NOISY]), classes=make(NAMES))
-    assert named.threshold == calibrate().threshold
-    assert named.classes == NAMES
-    sets = calibrate().predict_set(PROBS).to_lists()
-    assert named.predict_set(PROBS).to_lists() == [[NAMES[y] for y in labels] for labels in sets]
-
-
 # Logits
 
 
@@ -254,16 +235,8 @@ def test_a_calibration_keeps_that_it_was_made_from_logits(tmp_path):
 
 def test_logits_are_taken_at_every_door():
     plain = nacp.compare(PROBS, NOISY, noise=0.1, scores=["hps"], guarantees=["none", "pac"])
-    found = nacp.compare(
-        LOGITS,
-        NOISY,
-        noise=0.1,
-        scores=["hps"],
-        guarantees=["none", "pac"],
-        from_logits=True,
-        test_probs=LOGITS,
-        test_labels=TRUE,
-    )
+    options = {"scores": ["hps"], "guarantees": ["none", "pac"], "test_probs": LOGITS, "test_labels": TRUE}
+    found = nacp.compare(LOGITS, NOISY, noise=0.1, from_logits=True, **options)
     assert [row.threshold for row in found.rows] == pytest.approx([row.threshold for row in plain.rows])
     assert found.rows[0].calibration.from_logits
     clean = (np.arange(100), TRUE[:100])
@@ -297,14 +270,6 @@ def test_what_has_no_softmax_is_refused(logits, options, words):
         calibrate(logits, NOISY, from_logits=True, **options)
     with pytest.raises(nacp.InputError, match="from_logits must be True or False"):
         calibrate(LOGITS, NOISY, from_logits="yes")
-
-
-def test_a_logit_of_minus_infinity_is_a_class_that_cannot_be():
-    logits = LOGITS.copy()
-    logits[np.arange(N), (NOISY + 1) % K] = -np.inf
-    cal = calibrate(logits, NOISY, from_logits=True)
-    impossible = np.asarray(cal.predict_set(logits))[np.arange(N), (NOISY + 1) % K]
-    assert not impossible.any()
 
 
 # Names and numbers
@@ -358,13 +323,12 @@ def test_tensors_need_not_be_detached_and_may_be_bfloat16():
     assert cal.predict_set(logits).to_lists() == cal.predict_set(same).to_lists()
 
 
-@pytest.mark.parametrize("k", [10, 100, 1000])
-@pytest.mark.parametrize("spread", [1.0, 4.0])
+@pytest.mark.parametrize(("k", "spread"), [(10, 1.0), (100, 4.0), (1000, 1.0)])
 def test_a_softmax_in_16_bits_is_probabilities_and_half_a_percent_off_otherwise_is_not(k, spread):
     torch = pytest.importorskip("torch")
     drawn = torch.Generator().manual_seed(k)
-    logits = spread * torch.randn(3000, k, generator=drawn)
-    labels = torch.randint(k, (3000,), generator=drawn)
+    logits = spread * torch.randn(500, k, generator=drawn)
+    labels = torch.randint(k, (500,), generator=drawn)
     powers = logits.bfloat16().exp()
     by_hand = powers / powers.sum(dim=1, keepdim=True)
     options = {"noise": 0.1, "guarantee": "none"}

@@ -68,11 +68,6 @@ def test_blocks_of_any_size_hold_the_same_rows(way, number):
             assert np.array_equal(together(some.some(np.array([3, 1]))), whole[order[[3, 1]]])
 
 
-def test_rows_that_lie_as_they_are_needed_are_not_copied():
-    for probs in (PROBS, PROBS.astype(np.float32)):
-        assert all(np.shares_memory(each, probs) for each in open_rows(probs).map(lambda block, _: block))
-
-
 def test_threads_may_be_set_and_survive_a_fork():
     code = """
 import os, sys

@@ -63,11 +63,9 @@ def test_scores_are_those_of_the_rows_written_out(score, kind, dtype):
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")  # of both, then
-@pytest.mark.parametrize("guarantee", ["none", "pac", "expected", "binomial", "nacp"])
+@pytest.mark.parametrize("guarantee", ["pac", "expected"])
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 def test_calibrations_and_sets_are_those_of_the_rows_written_out(noise, guarantee):
-    if guarantee in ("binomial", "nacp") and isinstance(noise, nacp.GroupNoise):
-        return
     probs = make_probs()
     top, clean = top_of(probs, dtype=np.float32), labels_of(probs)
     labels = clean if noise is None else noise.sample(clean, K, random_state=2)
@@ -119,17 +117,14 @@ def test_rows_are_written_out_some_at_a_time(score, sparse):
         (([0, 1], [0.5, 0.5], 9), "indices"),
         (([[0.0, 1.0]], [[0.5, 0.25]], 9), "indices"),
         (([[0, 0]], [[0.5, 0.25]], 9), "indices"),
-        (([[0, 9]], [[0.5, 0.25]], 9), "indices"),
         (([[0, 2**32 + 1]], [[0.5, 0.25]], 9), "indices"),
         (([[0, 1], [2]], [[0.5, 0.25]], 9), "indices"),
         (([[0, 1]], [[0.5, 0.25]], 2), "k"),
         (([[0, 1]], [[0.5]], 9), "values"),
         (([[0, 1]], [[0.5, np.nan]], 9), "values"),
         (([[0, 1], [2, 3]], [[0.5, 0.25], [0.5, np.nan]], 9), "values"),
-        (([[0, 1]], [[-0.5, -2.0]], 9), "values"),
         (([[0, 1]], [[0.75, 0.75]], 9), "values"),
         (([[0, 1]], [[0.5, 0.01]], 9), "values"),
-        (([[0, 1]], [[0.5, 0.25]], 9, "zero"), "values"),
         (([[0, 1]], [[0.5, 0.25]], 9, "gone"), "rest"),
     ],
 )
@@ -155,11 +150,3 @@ def test_what_needs_all_entries_says_so():
         cal.predict_set(top_of(make_probs(k=20)))
     with pytest.raises(InputError, match="is float32, but the calibration was made with float64"):
         cal.predict_set(top_of(make_probs(), dtype=np.float32))
-
-
-def test_a_sparse_matrix_of_the_top_entries_alone_is_told_what_would_do():
-    rows = scipy.sparse.csr_array(np.where(make_probs(40) > 0.1, make_probs(40), 0))
-    with pytest.raises(
-        InputError, match=r"row \d+ sums to .*pass probs.toarray\(\), or nacp.TopRows if only the"
-    ):
-        nacp.calibrate(rows, labels_of(make_probs(40)), noise=0.2)

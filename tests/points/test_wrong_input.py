@@ -110,10 +110,6 @@ def test_what_the_options_make_of_rows_is_checked_too(probs, options, words):
     says(refusal(calibrate, probs, **options), *words)
 
 
-def test_another_number_of_classes_at_prediction_is_refused():
-    says(refusal(calibrate().predict_set, np.full((2, 5), 0.2)), "probs", "5 columns", "4 classes")
-
-
 # Labels
 
 

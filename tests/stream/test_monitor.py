@@ -317,7 +317,7 @@ def test_files_that_do_not_fit_are_refused(points, tmp_path):
     state = [{"n": 1.5}, {"n": -1}, {"bets": [1.0]}, {"bets": ["x"] * 8}, {"at": 5}, {"wealth": "inf"}]
     changes = [
         (None, {"version": 2}, "version 2"),
-        (None, {"format": "nacp.calibration"}, "is not a monitor file"),
+        (None, {"format": "nacp.calibration"}, "is not a file of Monitor"),
         (None, {"false_alarm": 0}, "false_alarm must lie strictly between 0 and 1"),
         (None, {"state": {}}, "it has no 'n'"),
         (None, {"checked": -1}, "checked must be a whole number"),

@@ -252,7 +252,7 @@ def test_what_was_saved_goes_on_as_if_nothing_had_happened(points, noise, tmp_pa
         ({"rate": -1.0}, "rate must be more than 0"),
         ({"native_threshold": "inf"}, "native_threshold must be a finite number"),
         ({"n": "many"}, "n must be a whole number"),
-        ({"settings": {}}, "it has no 'score'"),
+        ({"calibration": {}}, "it has no 'score'"),
     ]:
         path.write_text(json.dumps(document | change))
         with pytest.raises(nacp.InputError, match=sentence):

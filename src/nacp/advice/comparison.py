@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
-from typing import Any, NamedTuple
+from itertools import compress
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp import engine
-from nacp._types import Array, Floats, Ints
-from nacp.audit.checked_calibration import checked_calibrations, for_checked, open_checked
-from nacp.audit.checked_sample import Audit, CheckedSample, deal
+from nacp._types import Floats
+from nacp.advice.printout import Printout, TextTable
+from nacp.audit.checked_calibration import open_checked
+from nacp.audit.checked_sample import CheckedSample
 from nacp.audit.plan import guessing_noise
-from nacp.calibrate import ScoreLike, informative_noise, noise_is_missing
+from nacp.calibrate import (
+    NoValidThresholdWarning,
+    ScoreLike,
+    calibrate,
+    informative_noise,
+    noise_is_missing,
+)
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_flag, check_fraction
-from nacp.coverage.contradiction import warn_of
-from nacp.coverage.curve import Rule, inverse_of
+from nacp.coverage.contradiction import NoiseModelWarning, warn_of
+from nacp.coverage.curve import Rule
 from nacp.coverage.sample import Sample
-from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee
-from nacp.marginal import Counted, calibrations, exact_curve, seen, weights_under
-from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, basis_of
-from nacp.points import Rows, check_labels, column_names, open_points, open_rows
+from nacp.marginal import exact_curve
+from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid
+from nacp.points import RepeatedRowsWarning, check_labels, column_names, open_points
 from nacp.points.lazy import in_memory
 from nacp.scores import Score, as_score
-from nacp.wrapping import table_lines, wrapped
 
 _DELTA = 0.05
 NOISY, CHECKED, ALONE = "noisy", "checked, noisy", "checked"
@@ -41,6 +47,8 @@ NOISY, CHECKED, ALONE = "noisy", "checked, noisy", "checked"
 class ComparisonRow:
     """The result of one score with one guarantee.
 
+    Those from `threshold` to `coverage` are None if the guarantee was refused.
+
     Attributes
     ----------
     score, guarantee : str
@@ -48,33 +56,25 @@ class ComparisonRow:
     promise : str
         What is promised, in one sentence.
     promises_truth : bool
-        Whether the promise is about the true label; "none" promises nothing, and "split" is about the given
-        label.
-    threshold : float or None
-        Infinite if no threshold keeps the promise. This and the next four are None if the guarantee was
-        refused.
-    correction : float or None
-        What the guarantee adds to the target.
+        Whether the promise is about the true label.
+    threshold, correction : float or None
+        As in `Calibration`.
     estimate : float or None
-        The estimated coverage of the true label at the threshold: by the noise model, at the less favourable
-        end of an interval; by the checked labels if the threshold comes from them. It is also given for
-        "split", which ignores the noise model.
+        The estimated coverage of the true label at the threshold: by the checked labels if the threshold
+        comes from them, else by the noise model, also for "split".
     mean_size : float or None
         The mean size of the sets of the test points, or of the calibration points if there are none.
     coverage : float or None
         The share of test labels in their sets; None without test labels.
-    reason : str or None
-        Why the threshold is infinite or the guarantee was refused.
-    note : str or None
-        A remark on the threshold.
+    reason, note : str or None
+        Why the threshold is infinite or the guarantee was refused; a remark on the threshold.
     calibration : Calibration or None
         The whole calibration, ready for `Calibration.predict_set`.
     labels : {"noisy", "checked, noisy", "checked"}
         The labels that the threshold comes from. With "noisy" the promise assumes the noise model; with the
         others nothing is assumed about the noise.
     checked_estimate : float or None
-        The coverage of the true label at the threshold, estimated from checked labels, whatever the noise
-        is; None if there are none.
+        The coverage of the true label at the threshold, estimated from checked labels, if there are any.
     """
 
     score: str
@@ -93,8 +93,7 @@ class ComparisonRow:
     checked_estimate: float | None = None
 
     @property
-    def _place(self) -> tuple[bool, bool, bool, bool, float]:
-        """The sort key: promises that are kept first, with checked labels before others, by size."""
+    def _sort_key(self) -> tuple[bool, bool, bool, bool, float]:
         size = math.inf if self.mean_size is None else self.mean_size
         promises = self.threshold is None, self.reason is not None, not self.promises_truth
         return *promises, self.labels == NOISY, size
@@ -108,7 +107,7 @@ class ComparisonRow:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Printout):
     """The result of `compare`; print it for a table.
 
     Attributes
@@ -127,26 +126,33 @@ class Comparison:
     alpha: float
     n: int
     k: int
-
-    @classmethod
-    def of(cls, rows: Sequence[ComparisonRow], alpha: float, n: int, k: int) -> Comparison:
-        """Sort rows."""
-        return cls(tuple(sorted(rows, key=lambda row: row._place)), alpha, n, k)
+    _title: ClassVar[str] = "Comparison"
 
     def __repr__(self) -> str:
         return str(self)
 
     @property
-    def _table(self) -> list[list[str]]:
-        """The header and the rows as text."""
+    def tables(self) -> list[TextTable]:
+        """The rows as text."""
         tested, audited = any(row.coverage is not None for row in self.rows), self.audited
-        header = ["score", "guarantee", *["labels"] * audited, "threshold", "estimate"]
-        table = [[*header, *["by checked"] * audited, *["coverage"] * tested, "mean size"]]
+        shown = [True, True, audited, True, True, audited, tested, True]
+        names = [
+            "score",
+            "guarantee",
+            "labels",
+            "threshold",
+            "estimate",
+            "by checked",
+            "coverage",
+            "mean size",
+        ]
+        forms = [".6g", ".4f", ".4f", ".4f", ".2f"]
+        table = [names]
         for row in self.rows:
-            cells = [row.score, row.guarantee, *[row.labels] * audited, _shown(row.threshold, ".6g")]
-            cells += [_shown(row.estimate, ".4f"), *[_shown(row.checked_estimate, ".4f")] * audited]
-            table.append([*cells, *[_shown(row.coverage, ".4f")] * tested, _shown(row.mean_size, ".2f")])
-        return table
+            numbers = row.threshold, row.estimate, row.checked_estimate, row.coverage, row.mean_size
+            cells = ("-" if x is None else format(x, form) for x, form in zip(numbers, forms, strict=True))
+            table.append([row.score, row.guarantee, row.labels, *cells])
+        return [TextTable([list(compress(row, shown)) for row in table], 2 + audited)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -168,21 +174,6 @@ class Comparison:
             said.append((name, row.said(self.audited)))
         said += [(f"{row.guarantee} with {row.score}", row.note) for row in self.rows if row.note is not None]
         return list(dict.fromkeys(said))
-
-    def __str__(self) -> str:
-        lines = table_lines(self._table, 2 + self.audited)
-        return "\n".join([*lines, "", *(wrapped(f"{name}: {sentence}") for name, sentence in self.sentences)])
-
-    def _repr_html_(self) -> str:
-        from nacp.show.html import card, sentence, table
-
-        header, *rows = self._table
-        told = [sentence(text, name=name) for name, text in self.sentences]
-        return card("Comparison", table(header, rows, left=range(2 + self.audited)), *told)
-
-
-def _shown(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
 
 
 def compare(
@@ -215,20 +206,16 @@ def compare(
     probs, labels, noise, alpha, classes, normalize, from_logits, crossing, random_state
         As in `calibrate`.
     clean : array of shape (n,) or pair (rows, labels), optional
-        True labels of points that were picked at random and checked, as in `calibrate`. There are rows for
-        these, with the noisy labels and alone, and they also give an estimate for every other threshold.
-        `noise` may then be left out; rows that come from it assume it.
+        Checked labels, as in `calibrate`. There are rows for these, with the noisy labels and alone, and they
+        also give an estimate for every other threshold. `noise` may then be left out.
     delta : float, optional
         The probability with which a promise may fail; 0.05 for all guarantees by default, so that they can
         be compared. A guarantee object has its own.
-    scores : sequence, default=("hps", "aps", "raps")
-        Names, score objects or functions, as in `calibrate`.
-    guarantees : sequence, optional
-        Names or guarantee objects; by default all there are. "split" stands for ignoring the noise.
-    test_probs : array of shape (m, k), optional
-        Probabilities of other points, whose sets are measured instead of those of the calibration points.
-    test_labels : array of shape (m,), optional
-        Their true labels.
+    scores, guarantees : sequences, optional
+        Names or objects; by default three scores and all guarantees.
+    test_probs, test_labels : arrays of shape (m, k) and (m,), optional
+        Other points, whose sets are measured instead of those of the calibration points, and their true
+        labels.
     progress : callable, optional
         Called as ``progress(done, total)`` after each combination.
 
@@ -240,10 +227,6 @@ def compare(
     -----
     NoiseModelWarning
         If the labels contradict the noise model.
-
-    See Also
-    --------
-    plan : The excess coverage of each guarantee, before there are data.
 
     Examples
     --------
@@ -260,10 +243,11 @@ def compare(
     True
     """
     check_fraction("alpha", alpha)
+    check_count("random_state", random_state)
     check_flag("normalize", normalize)
     check_flag("from_logits", from_logits)
-    classes = column_names(probs, classes)
-    seed = check_count("random_state", random_state)
+    in_memory("probs", probs, "here")
+    in_memory("test_probs", test_probs, "here")
     by_model = not isinstance(noise, Unsaid)
     if clean is None and not by_model:
         raise noise_is_missing()
@@ -271,38 +255,57 @@ def compare(
         raise InputError("labels", "must be given", remedy="calibrate(probs, None, clean=...) needs none")
     if test_labels is not None and test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
-    named = [(score if isinstance(score, str) else repr(score), as_score(score)) for score in scores]
-    wanted = [with_delta(each, delta) for each in (GUARANTEES if guarantees is None else guarantees)]
-    if not named or not wanted:
-        raise InputError("scores" if not named else "guarantees", "is empty; it must hold at least one")
-    plans = plans_of(
-        wanted, crossing, by_model=by_model, checked=clean is not None, named=guarantees is not None
-    )
-    total, number = len(named) * len(plans), count(1)
-
-    def done() -> None:
-        if progress is not None:
-            progress(next(number), total)
-
+    wanted = [_with_delta(each, delta) for each in (GUARANTEES if guarantees is None else guarantees)]
+    if not scores or not wanted:
+        raise InputError("scores" if not scores else "guarantees", "is empty; it must hold at least one")
+    # Without a noise model, guarantees that need one are left out, unless the user named them.
+    pairs = [(each, NOISY) for each in wanted if by_model or each.only_as_given]
+    for each in wanted if clean is not None else ():
+        if each.takes_checked:
+            used = [ALONE] if each.checked_alone else [CHECKED, ALONE][: 1 + each.promises_truth]
+            pairs += [(each, labels_used) for labels_used in used]
+        elif guarantees is not None and not by_model and not each.only_as_given:
+            pairs.append((each, CHECKED))
+    options = {"normalize": normalize, "from_logits": from_logits, "classes": classes}
     rows: list[ComparisonRow] = []
-    opened: dict[bool, Points] = {}
-    for name, score in named:
-        kind = score.takes_probabilities
-        if kind not in opened:
-            options = {"normalize": normalize, "from_logits": from_logits, "classes": classes}
-            opened[kind] = open_all(
-                probs, labels, clean, test_probs, test_labels, seed, probabilities=kind, **options
+    for score in scores:
+        points = ScoredPoints.of(probs, labels, clean, noise, as_score(score), random_state, **options)
+        for guarantee, labels_used in pairs:
+            row = ComparisonRow(
+                score=score if isinstance(score, str) else repr(score),
+                guarantee=guarantee.name,
+                promise=(guarantee.promise if labels_used == NOISY else guarantee.promise_checked)(alpha),
+                promises_truth=guarantee.promises_truth or (guarantee.only_as_given and points.all_right),
+                labels=labels_used,
+                reason=points.refusal(guarantee, labels_used, crossing),
             )
-        sample = ComparedSample(
-            name, opened[kind], score, plans, noise, float(alpha), crossing, seed, normalize
-        )
-        rows += sample.rows(plans, done)
-    comparison = Comparison.of(rows, float(alpha), sample.n, sample.k)
+            if row.reason is None:
+                with warnings.catch_warnings():
+                    for told in (NoValidThresholdWarning, NoiseModelWarning, RepeatedRowsWarning):
+                        warnings.simplefilter("ignore", told)
+                    cal = calibrate(
+                        probs,
+                        None if labels_used == ALONE else labels,
+                        noise=None if guarantee.only_as_given else noise,
+                        clean=None if labels_used == NOISY else clean,
+                        alpha=alpha,
+                        score=points.sample.score,
+                        guarantee=guarantee,
+                        crossing=crossing,
+                        random_state=random_state,
+                        **options,
+                    )
+                row = points.measured(row, cal, test_probs, test_labels)
+            rows.append(row)
+            if progress is not None:
+                progress(len(rows), len(scores) * len(pairs))
+    ordered = tuple(sorted(rows, key=lambda row: row._sort_key))
+    comparison = Comparison(ordered, float(alpha), points.sample.n, points.sample.k)
     warn_of(comparison.warnings)
     return comparison
 
 
-def with_delta(guarantee: str | Guarantee, delta: float | None = None) -> Guarantee:
+def _with_delta(guarantee: str | Guarantee, delta: float | None) -> Guarantee:
     """Return the guarantee of a name, with the given delta if it takes one."""
     if isinstance(guarantee, Guarantee):
         return guarantee
@@ -310,201 +313,92 @@ def with_delta(guarantee: str | Guarantee, delta: float | None = None) -> Guaran
     return as_guarantee(guarantee, (_DELTA if delta is None else delta) if takes else None)
 
 
-def plans_of(
-    wanted: Sequence[Guarantee], crossing: Rule, *, by_model: bool, checked: bool, named: bool = True
-) -> list[tuple[Guarantee, str]]:
-    """Return the pairs of a guarantee and the labels that it is applied to.
+@dataclass(frozen=True, eq=False)
+class ScoredPoints:
+    """Points as one score sees them: the estimates behind thresholds that come from elsewhere.
 
-    Without a noise model noisy labels are only taken as they are. Guarantees that need a model are then left
-    out, unless the user `named` them.
-    """
-    plans = [(each, NOISY) for each in wanted if by_model or each.only_as_given]
-    if not checked:
-        return plans
-    for each in wanted:
-        if each.takes_checked:
-            plans += [(for_checked(each, None, crossing, None), labels) for labels in labels_used(each)]
-        elif named and not by_model and not each.only_as_given:
-            plans.append((each, CHECKED))
-    return plans
-
-
-def labels_used(guarantee: Guarantee) -> tuple[str, ...]:
-    """Return the labels that a guarantee can be applied to where some were checked."""
-    if guarantee.checked_alone:
-        return (ALONE,)
-    return (CHECKED, ALONE) if guarantee.promises_truth else (CHECKED,)
-
-
-class Points(NamedTuple):
-    """The points of a comparison and, if there are any, those on which sets are measured."""
-
-    rows: Rows
-    labels: Ints
-    classes: tuple[Any, ...] | None
-    audit: Audit | None
-    test_rows: Rows | None
-    test_labels: Ints | None
-
-    def shown(self, sample: Sample) -> Sample:
-        """Return the points on which sets are measured: the test points, or the sample itself."""
-        if self.test_rows is None:
-            return sample
-        labels = np.zeros(self.test_rows.n, dtype=np.int64) if self.test_labels is None else self.test_labels
-        return Sample.of(self.test_rows, labels, sample.score)
-
-
-def open_all(
-    probs: Any, labels: Any, clean: Any, test_probs: Any, test_labels: Any, seed: int, **options: Any
-) -> Points:
-    """Check the calibration points, some of which may have checked labels, and the test points."""
-    in_memory("probs", probs, "here")
-    in_memory("test_probs", test_probs, "here")
-    audit = tested = truth = None
-    if clean is None:
-        rows, numbers, names = open_points(probs, labels, **options)
-    else:
-        rows, numbers, names, audit = open_checked(probs, labels, clean, seed, **options)
-    if test_probs is not None:
-        tested = open_rows(test_probs, k=rows.k, name="test_probs", **options)
-        if test_labels is not None:
-            truth = check_labels(test_labels, tested.n, rows.k, names, name="test_labels")
-    return Points(rows, numbers, names, audit, tested, truth)
-
-
-class ComparedSample:
-    """Points as one score sees them, counted once for all guarantees that are compared.
-
-    `sample` are the calibration points, and `shown` those on which sets are measured. `counted` has the
-    counts under the noise model, `checked` the checked labels, and `known` the fields that all calibrations
-    from noisy labels share. `noise` is None if there is no noise, or if no noise model was given.
+    `noise` is None if there is no noise, or if no noise model was given (`by_model`); `checked` is None if no
+    labels were checked.
     """
 
-    def __init__(
-        self,
-        name: str,
-        points: Points,
-        score: Score,
-        plans: Sequence[tuple[Guarantee, str]],
+    sample: Sample
+    by_model: bool
+    noise: Noise | None
+    checked: CheckedSample | None
+
+    @property
+    def all_right(self) -> bool:
+        """Whether the labels are stated to be right."""
+        return self.by_model and self.noise is None
+
+    @classmethod
+    def of(
+        cls,
+        probs: Any,
+        labels: Any,
+        clean: Any,
         noise: NoiseLike | Unsaid,
-        alpha: float,
-        crossing: Rule,
+        score: Score,
         seed: int,
-        normalize: bool,
-    ) -> None:
-        self.sample = sample = Sample.of(points.rows, points.labels, score)
-        self.shown, self.n, self.k = points.shown(sample), sample.n, sample.k
-        self.noise = None if isinstance(noise, Unsaid) else informative_noise(noise, self.n, self.k)
-        self.basis = basis_of(noise)
-        self.checked: CheckedSample | None = None
-        if points.audit is not None:
-            matrix = guessing_noise(sample, noise, points.audit.pilot).matrix(self.k)
-            self.checked = CheckedSample(sample, points.audit, matrix)
-        by_noisy = [each for each, labels in plans if labels == NOISY]
-        squares = any(each.needs_squares and each.applies(self.noise, crossing) is None for each in by_noisy)
-        self.counted = Counted.of(sample, self.noise, squares=squares)
-        self._options = {"classes": points.classes, "normalize": normalize}
-        self.known = self._options | seen(sample)
-        self._name, self._alpha, self._crossing, self._seed = name, alpha, crossing, seed
-        self._unsaid, self._tested = isinstance(noise, Unsaid), points.test_labels is not None
+        **options: Any,
+    ) -> ScoredPoints:
+        """Check points, some of which may have checked labels; `options` are those of `calibrate`."""
+        options["classes"], audit = column_names(probs, options["classes"]), None
+        options["probabilities"] = score.takes_probabilities
+        if clean is None:
+            rows, numbers, _ = open_points(probs, labels, **options)
+        else:
+            rows, numbers, _, audit = open_checked(probs, labels, clean, seed, **options)
+        sample = Sample.of(rows, numbers, score)
+        model = None if isinstance(noise, Unsaid) else informative_noise(noise, rows.n, rows.k)
+        checked = None
+        if audit is not None:
+            guess = guessing_noise(sample, noise, audit.pilot)
+            checked = CheckedSample(sample, audit, guess.matrix(rows.k))
+        return cls(sample, not isinstance(noise, Unsaid), model, checked)
 
-    def rows(
-        self, plans: Sequence[tuple[Guarantee, str]], done: Callable[[], None] = lambda: None
-    ) -> list[ComparisonRow]:
-        """Return the result of each guarantee with its labels; call `done` after each."""
-        rows = []
-        for guarantee, labels in plans:
-            rows.append(self._row(guarantee, labels))
-            done()
-        found = [row.calibration.native_threshold for row in rows if row.calibration is not None]
-        if not found:
-            return rows
-        thresholds, spec = np.array(found), self.shown.score.spec  # one pass over the rows for all of them
-        totals = self.shown.rows.map(lambda values, where: sizes_of(values, spec, thresholds).sum(axis=0))
-        sizes = iter((sum(totals) / self.shown.n).tolist())
-        return [row if row.calibration is None else replace(row, mean_size=next(sizes)) for row in rows]
+    def refusal(self, guarantee: Guarantee, labels: str, crossing: Rule) -> str | None:
+        """Return why a guarantee does not apply to these labels, if it does not."""
+        if labels == NOISY:
+            return guarantee.applies(None if guarantee.only_as_given else self.noise, crossing)
+        if guarantee.takes_checked:
+            return None
+        return "cannot be found from checked labels, and no noise model is given"
 
-    def _row(self, guarantee: Guarantee, labels: str) -> ComparisonRow:
-        """Return the result of a guarantee that is applied to these labels, or why it does not apply.
+    def checked_estimates(self, thresholds: Floats, alpha: float) -> Floats | None:
+        """Return the coverage at native thresholds, estimated from checked labels, if there are any."""
+        if self.checked is None:
+            return None
+        found, _ = self.checked.estimates(thresholds, self.checked.strata_of([alpha])[0])
+        return np.where(np.isfinite(thresholds), found, 1.0)
 
-        The mean size of the sets is not measured yet.
-        """
-        noisy, alpha = labels == NOISY, self._alpha
-        # "split" stands for ignoring the noise.
-        noise = None if guarantee.only_as_given else self.noise
-        as_stated = noisy and guarantee.only_as_given and noise is self.noise and not self._unsaid
-        row = ComparisonRow(
-            score=self._name,
-            guarantee=guarantee.name,
-            promise=guarantee.promise(alpha) if noisy else guarantee.promise_checked(alpha),
-            promises_truth=guarantee.promises_truth or as_stated,
-            labels=labels,
-        )
-        reason = None
-        if noisy:
-            reason = guarantee.applies(noise, self._crossing)
-        elif not guarantee.takes_checked:
-            reason = "cannot be found from checked labels, and no noise model is given"
-        if reason is not None:
-            return replace(row, reason=reason)
-        cal = self._from_noisy(guarantee, noise) if noisy else self._from_checked(guarantee, labels)
+    def measured(
+        self, row: ComparisonRow, cal: Calibration, test_probs: Any, test_labels: Any
+    ) -> ComparisonRow:
+        """Return a row with the results of its calibration, on the test points if there are some."""
         threshold = np.array([cal.native_threshold])
-        estimate = None if noisy and self._unsaid else cal.estimate
-        if noisy and noise is not self.noise:
-            clean = exact_curve(self.sample, self.noise, threshold).clean[0]
-            estimate = min(max(float(clean), 0.0), 1.0)
-        by_checked = None
-        if self.checked is not None:
-            (by_checked,), _ = self.checked.estimates(threshold, self.checked.strata_of([alpha])[0])
-            by_checked = float(by_checked) if math.isfinite(cal.native_threshold) else 1.0
-        covered = self.shown.label_scores[:, 0] <= cal.native_threshold
+        estimate = None if row.labels == NOISY and not self.by_model else cal.estimate
+        if row.labels == NOISY and cal.noise is None and self.noise is not None:
+            estimate = float(np.clip(exact_curve(self.sample, self.noise, threshold).clean[0], 0, 1))
+        by_checked = self.checked_estimates(threshold, cal.alpha)
+        rows = self.sample.rows if test_probs is None else cal.open_rows(test_probs, "test_probs")
+        mean_size, coverage = float(cal.k), None
+        if np.isfinite(threshold[0]):
+            sizes = rows.map(lambda values, _: engine.sets(values, cal.score.spec, threshold[:, None])[0])
+            mean_size = float(sum(each.sum() for each in sizes) / rows.n)
+        if test_labels is not None:
+            truth = check_labels(test_labels, rows.n, rows.k, cal.classes, name="test_labels")
+            coverage = float((Sample.of(rows, truth, cal.score).label_scores <= threshold).mean())
         return replace(
             row,
             promise=cal.promise,
             threshold=cal.threshold,
             correction=cal.correction,
             estimate=estimate,
-            coverage=float(covered.mean()) if self._tested else None,
+            mean_size=mean_size,
+            coverage=coverage,
             reason=cal.obstacle,
             note=cal.note,
             calibration=cal,
-            checked_estimate=by_checked,
+            checked_estimate=None if by_checked is None else float(by_checked[0]),
         )
-
-    def _from_noisy(self, guarantee: Guarantee, noise: Noise | None) -> Calibration:
-        """Return a calibration from the noisy labels."""
-        counted = self.counted if noise is self.noise else without_noise(self.counted)
-        basis = None if noise is None else self.basis
-        sample, seed, crossing = self.sample, self._seed, self._crossing
-        (cal,) = calibrations(
-            counted, guarantee, noise, [self._alpha], crossing, sample, seed, noise_basis=basis, **self.known
-        )
-        return cal
-
-    def _from_checked(self, guarantee: Guarantee, labels: str) -> Calibration:
-        """Return a calibration from checked labels, with the noisy ones or alone."""
-        checked, seed = self.checked, self._seed
-        assert checked is not None
-        if labels == ALONE:
-            audit, score = checked.audit, self.sample.score
-            order = np.argsort(audit.rows)
-            rows, truth = audit.rows[order], audit.labels[order]
-            few = Sample.of(self.sample.rows.some(rows), np.maximum(truth, 0), score)
-            dealt = deal(few.n, few.k, np.arange(few.n), truth, seed)
-            checked = CheckedSample(few, dealt, inverse_of(None, few.k))  # the identity: labels are right
-        (cal,) = checked_calibrations(checked, guarantee, [self._alpha], seed, **self._options)
-        return cal
-
-
-def without_noise(counted: Counted) -> Counted:
-    """Return the same counts for labels that are taken as they are."""
-    tally = replace(next(iter(counted.tallies.values())), gains=None, losses=None, unit=1.0)
-    return Counted({None: tally}, weights_under(None, tally.k, several=False), counted.score)
-
-
-def sizes_of(values: Array, spec: Spec, thresholds: Floats) -> Ints:
-    """Return the sizes of the sets of rows at native thresholds, exactly: (rows, thresholds)."""
-    distinct, places = np.unique(thresholds, return_inverse=True)
-    everything = np.full(len(values), values.shape[1])
-    sizes = [everything if q == np.inf else engine.sets(values, spec, q.reshape(1, 1))[0] for q in distinct]
-    return np.stack(sizes, axis=1)[:, places]

@@ -1,26 +1,25 @@
 """Test whether the noise model of a calibration can be right, with or without checked labels.
 
-If the model is right, ``sum over l of W[y, l] h(x, l)`` has the mean ``E h(x, true label)`` for every h,
-which is not negative if h is not. So a region of (x, label) pairs whose estimated share is negative
-refutes the model. Half of the points find the regions and the other half test them, and vice versa: the level
-is exact.
+If the model is right, ``sum over l of W[y, l] h(x, l)`` has the mean ``E h(x, true label)`` for every h, so a
+region of (x, label) pairs whose estimated share is negative refutes the model. Half of the points find the
+regions and the other half test them, and vice versa: the level is exact.
 
-With checked labels the model's claim of coverage is tested, too. If the model is right, a point's share in
-F^c-hat and whether its true label is in the set have the same mean, at any threshold that does not depend on
-the points compared. Each checked label is compared with the mean share of a batch of points, by bets on the
-differences. The proofs: docs/estimation.md.
+With checked labels the model's claim of coverage is tested, too, at a threshold that does not depend on the
+points compared, by bets on the differences between checked labels and the mean shares of batches of points.
+The proofs: docs/estimation.md.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
+from nacp.advice.printout import Printout, TextTable
 from nacp.advice.regions import Check, bet, regions_of, shares_and_doubts
 from nacp.audit.checked_labels import open_clean
 from nacp.audit.checked_sample import CheckedSample, deal
@@ -34,10 +33,10 @@ from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.guarantees import Problem
 from nacp.marginal import lowest_end
 from nacp.metrics import evaluate
-from nacp.noise import UniformNoise
+from nacp.noise import NO_NOISE
 from nacp.points import check_aligned, check_labels
 from nacp.points.lazy import in_memory
-from nacp.wrapping import counted, on_one_line, table_lines, wrapped
+from nacp.wrapping import counted, on_one_line, wrapped
 
 _RADIUS_STEP = 0.005
 # One fifth of the points, but not more than this, choose the threshold at which claims are tested.
@@ -48,15 +47,9 @@ _GROUPS_SHOWN = 30
 class AuditCheck(NamedTuple):
     """Coverage on clean labels, compared with the promise and the estimate.
 
-    Attributes
-    ----------
-    coverage : float
-        The share of clean labels in their sets.
-    error : float
-        ``sqrt(sd(g)^2/n + alpha (1 - alpha)/n_test)``: of the threshold and of the test points.
-    short, generous : bool
-        Whether coverage is below the target, or above the estimate of exactly known noise, by more than the
-        level allows.
+    `coverage` is the share of clean labels in their sets, and `error` is ``sqrt(sd(g)^2/n + alpha (1 -
+    alpha)/n_test)``: of the threshold and of the test points. Coverage is `short` if it is below the target,
+    and `generous` if it is above the estimate of exactly known noise, by more than the level allows.
     """
 
     coverage: float
@@ -70,20 +63,17 @@ class ClaimCheck(NamedTuple):
 
     Attributes
     ----------
-    checked : int
-        The number of checked labels.
+    checked, undecided : int
+        The numbers of checked labels, and of those that could not be decided: misses in `found`, and in
+        favour of the model in the tests.
     claim, claim_error : float
         The coverage that the model claims, cut off at 0 and 1, and its standard error if the model is right.
     at_least : bool
-        Whether the claim is a lower bound, because the model is known up to an interval or a radius only.
+        Whether the claim is a lower bound, because the noise is known up to an interval or a radius only.
     found, error : float
-        The coverage by the checked labels, whatever the noise is, and its standard error (at least 1 over
-        their number).
+        The coverage by the checked labels, whatever the noise is, and its standard error.
     short, generous : bool
         Whether the model claims significantly too much, or too little.
-    undecided : int
-        The number of checked labels that could not be decided. They count as misses in `found`, and in
-        favour of the model in the tests.
     """
 
     checked: int
@@ -103,14 +93,13 @@ class ClaimCheck(NamedTuple):
         )
         if self.undecided:
             said += f" (undecided, counted as misses: {self.undecided:,})"
-        use = "calibrate with these labels, clean= (--clean), which assumes nothing about the noise"
+        result = "no contradiction, as far as this many labels can show. Not to depend on it,"
         if self.short:
-            said += f": it claims too much. Do not rely on its promise; {use}."
+            result = "it claims too much. Do not rely on its promise;"
         elif self.generous:
-            said += f": it claims too little, and sets are larger than need be; {use}."
-        else:
-            said += f": no contradiction, as far as this many labels can show. Not to depend on it, {use}."
-        return wrapped(said)
+            result = "it claims too little, and sets are larger than need be;"
+        use = "calibrate with these labels, clean= (--clean), which assumes nothing about the noise"
+        return wrapped(f"{said}: {result} {use}.")
 
 
 @dataclass(frozen=True)
@@ -128,7 +117,7 @@ class Diagnosis:
     checks : tuple of Check
         The tests of regions.
     audit : AuditCheck or None
-        Coverage on clean labels, if there were any.
+        Coverage on clean labels of other points, if there were any.
     target, estimate : float
         The target 1 - alpha and the estimated coverage of the calibration.
     claim : ClaimCheck or None
@@ -149,17 +138,16 @@ class Diagnosis:
         if self.claim is not None:
             said.append(on_one_line(self.claim))
         if self.audit is not None:
-            found = f"Coverage of the clean labels is {self.audit.coverage:.4f} ± {self.audit.error:.4f}"
+            result = f"compatible with the target {self.target:.6g}."
             if self.audit.short:
-                found += f": too little for a target of {self.target:.6g}. The noise may be overstated."
+                result = f"too little for a target of {self.target:.6g}. The noise may be overstated."
             elif self.audit.generous:
-                found += (
-                    f": the target {self.target:.6g} is kept, but {self.estimate:.4f} was estimated; the "
-                    "noise may be understated, and sets larger than need be."
+                result = (
+                    f"the target {self.target:.6g} is kept, but {self.estimate:.4f} was estimated; the noise "
+                    "may be understated, and sets larger than need be."
                 )
-            else:
-                found += f": compatible with the target {self.target:.6g}."
-            said.append(found)
+            coverage = f"{self.audit.coverage:.4f} ± {self.audit.error:.4f}"
+            said.append(f"Coverage of the clean labels is {coverage}: {result}")
         return wrapped("\n".join(said))
 
     @property
@@ -194,7 +182,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class GroupedDiagnosis:
+class GroupedDiagnosis(Printout):
     """The result of `diagnose` in each group of rows; print it.
 
     The promise for groups of rows assumes that the noise is the same in each. So the rows of each group are
@@ -213,6 +201,7 @@ class GroupedDiagnosis:
     level: float
     diagnoses: dict[Any, Diagnosis]
     points: dict[Any, int]
+    _title: ClassVar[str] = "Diagnosis"
 
     @property
     def rejected_groups(self) -> tuple[Any, ...]:
@@ -224,16 +213,24 @@ class GroupedDiagnosis:
         """Whether the noise model is rejected in some group."""
         return bool(self.rejected_groups)
 
-    def _rows(self) -> list[tuple[str, str, str]]:
-        """Return name, number of rows and result of each group: those that reject the model first."""
+    @property
+    def tables(self) -> list[TextTable]:
+        """The verdict, and the result in each group: those that reject the model first."""
         results = {
             name: "rejected" if each.rejected else "not rejected" for name, each in self.diagnoses.items()
         }
         rows = [
-            (f"{name}", f"{number:,}", results.get(name, "too few rows for a test"))
+            [f"{name}", results.get(name, "too few rows for a test"), f"{number:,}"]
             for name, number in self.points.items()
         ]
-        return sorted(rows, key=lambda row: row[2] != "rejected")
+        first = sorted(rows, key=lambda row: row[1] != "rejected")[:_GROUPS_SHOWN]
+        return [TextTable([["group", "noise model", "rows"], *first], 2, self._verdict)]
+
+    @property
+    def sentences(self) -> list[tuple[str, str]]:
+        """How many groups the table leaves out."""
+        more = len(self.points) - _GROUPS_SHOWN
+        return [("", f"and {more:,} groups more")] if more > 0 else []
 
     @property
     def _verdict(self) -> str:
@@ -243,22 +240,8 @@ class GroupedDiagnosis:
         how = f"at level {100 * self.level:.4g}% for {counted(number, 'group')} together"
         if not rejected:
             return f"The noise model is not rejected, {how}: in none of them does anything contradict it."
-        first, number = rejected[0], len(rejected)
-        said = f"The noise model is rejected in {counted(number, 'group')}, {how}."
-        return f"{said}\n{first}: {on_one_line(self.diagnoses[first])}"
-
-    def __str__(self) -> str:
-        rows = self._rows()
-        lines = table_lines([("group", "rows", "noise model"), *rows[:_GROUPS_SHOWN]], 1)
-        more = [f"and {len(rows) - _GROUPS_SHOWN:,} groups more"] if len(rows) > _GROUPS_SHOWN else []
-        return "\n".join([wrapped(self._verdict), *lines, *more])
-
-    def _repr_html_(self) -> str:
-        from nacp.show.html import card, table, told
-
-        rows = self._rows()[:_GROUPS_SHOWN]
-        header = ("group", "rows", "noise model")
-        return card("Diagnosis", told(self._verdict), table(header, rows, left=(0, 2)))
+        said = f"The noise model is rejected in {counted(len(rejected), 'group')}, {how}."
+        return f"{said}\n{rejected[0]}: {on_one_line(self.diagnoses[rejected[0]])}"
 
 
 @overload
@@ -312,7 +295,7 @@ def diagnose(
         Points with noisy labels: those of the calibration, or others.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of some of these points, picked at random, as in `calibrate`: the coverage that the model
-        claims at the threshold is compared with them. That detects understated noise, too. Half of the level
+        claims at the threshold is compared with them, which detects understated noise, too. Half of the level
         goes to this test.
     audit_probs, audit_labels : arrays of shape (m, k) and (m,), optional
         Other points with clean labels, on which coverage is compared with the promise.
@@ -343,14 +326,10 @@ def diagnose(
     True
     """
     if isinstance(cal, GroupedCalibration):
-        for name, given in (("clean", clean), ("audit_probs", audit_probs), ("audit_labels", audit_labels)):
-            if given is not None:
-                raise InputError(
-                    name,
-                    "cannot be used with a calibration by group",
-                    remedy="evaluate sets with groups=",
-                    spoken="ask nacp evaluate --groups",
-                )
+        given = {"clean": clean, "audit_probs": audit_probs, "audit_labels": audit_labels}
+        for name in (name for name, each in given.items() if each is not None):
+            remedy, spoken = "evaluate sets with groups=", "use nacp evaluate --groups"
+            raise InputError(name, "cannot be used with a calibration by group", remedy=remedy, spoken=spoken)
         check_aligned(groups, probs)
         return _by_group(cal, opened(cal.calibrations[0], probs, labels), level, groups)
     if groups is not None:
@@ -359,7 +338,7 @@ def diagnose(
     check_aligned(clean, labels, "labels", "clean")
     sample = opened(cal, probs, labels)
     checked = None if clean is None else open_clean(clean, sample.n, sample.k, cal.classes)
-    return diagnosis_of(
+    return _diagnosis_of(
         sample, cal, checked=checked, audit_probs=audit_probs, audit_labels=audit_labels, level=level
     )
 
@@ -372,15 +351,15 @@ def _by_group(
     if cal.members is not None:
         if groups is not None:
             raise InputError("groups", "has no effect: thresholds differ by class, not by row")
-        return diagnosis_of(sample, cal.calibrations[0], level=level)
+        return _diagnosis_of(sample, cal.calibrations[0], level=level)
     places = cal.places(sample.labels[:, 0], groups)
-    rows = [np.flatnonzero(places == g) for g in range(len(cal.names))]
-    tested = [g for g, own in enumerate(rows) if len(own) > 1]
+    rows = {name: np.flatnonzero(places == g) for g, name in enumerate(cal.names)}
+    tested = [name for name, own in rows.items() if len(own) > 1]
     found = {
-        cal.names[g]: diagnosis_of(sample.some(rows[g]), cal.calibrations[g], level=level / len(tested))
-        for g in tested
+        name: _diagnosis_of(sample.some(rows[name]), cal.groups[name], level=level / len(tested))
+        for name in tested
     }
-    return GroupedDiagnosis(level, found, {name: len(own) for name, own in zip(cal.names, rows, strict=True)})
+    return GroupedDiagnosis(level, found, {name: len(own) for name, own in rows.items()})
 
 
 def opened(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
@@ -390,7 +369,7 @@ def opened(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
     return Sample.of(rows, check_labels(labels, rows.n, rows.k, cal.classes), cal.score)
 
 
-def diagnosis_of(
+def _diagnosis_of(
     sample: Sample,
     cal: Calibration,
     *,
@@ -423,12 +402,10 @@ def diagnosis_of(
 def _check_model(cal: Calibration) -> None:
     """Raise an error if a calibration has no noise model, because it comes from checked labels."""
     if cal.checked is not None:
-        raise InputError(
-            "cal",
-            "rests on checked labels and assumes nothing about the noise, so there is no model to test",
-            remedy="diagnose a calibration that was made with noise= and without clean=",
-            spoken="diagnose a calibration that was made with --noise and without --clean",
-        )
+        problem = "rests on checked labels and assumes nothing about the noise, so there is no model to test"
+        use = "diagnose a calibration that was made with noise= and without clean="
+        spoken = "diagnose a calibration that was made with --noise and without --clean"
+        raise InputError("cal", problem, remedy=use, spoken=spoken)
 
 
 def compatible_radius(
@@ -504,7 +481,7 @@ def _check_audit(
 
 def _check_claim(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: float) -> ClaimCheck:
     """Compare the coverage that the noise model claims with the true labels of rows picked at random."""
-    noise = UniformNoise(0.0) if cal.noise is None else cal.noise
+    noise = cal.noise or NO_NOISE
     radius, thresholds = noise.doubt.radius, sample.score.spec.thresholds
     curves = [Curve.of(sample, end) for end in noise.doubt.ends]
     learn, checked, others = _deal(sample.n, rows, cal.random_state)
@@ -519,8 +496,8 @@ def _check_claim(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, leve
     )
     # What could not be decided counts in favour of the model in both tests.
     scores = np.empty(sample.n)
-    scores[audit.rows] = audited.checked_scores
-    hits, unknown = scores[checked] <= thresholds[tested], np.isin(checked, audit.rows[audit.labels < 0])
+    scores[rows] = audited.checked_scores
+    hits, unknown = scores[checked] <= thresholds[tested], np.isin(checked, rows[truth < 0])
     batch = np.concatenate([np.arange(len(checked)), np.arange(len(others)) % max(len(checked), 1)])
     members, sizes = np.concatenate([checked, others]), np.bincount(batch)
     short = generous = True
@@ -564,7 +541,7 @@ def _tested_cell(sample: Sample, cal: Calibration, curve: Curve, learn: Ints) ->
     curve = Curve.of(few, curve.noise)
     problem = Problem(cal.alpha, cal.n, curve.noise, curve.weights.inverse, curve.counts * (cal.n / few.n))
     plain = np.array([curve.crossing(1 - cal.alpha, "last")])
-    excess = min(cal.guarantee.price(problem, float(few.deviations(curve, plain)[0])), cal.alpha / 2)
+    excess = min(cal.guarantee.excess(problem, float(few.deviations(curve, plain)[0])), cal.alpha / 2)
     return curve.crossing(1 - cal.alpha + excess, "last")
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
 from nacp.advice.comparison import ALONE, CHECKED, NOISY
+from nacp.advice.printout import Printout, TextTable
 from nacp.audit.checked_calibration import open_checked
 from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample
 from nacp.audit.plan import chosen_share, guessing_noise
@@ -22,17 +24,15 @@ from nacp.coverage.curve import Curve
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
 from nacp.groups.grouping import open_grouping
-from nacp.guarantees import GUARANTEES, Guarantee, Problem
-from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
+from nacp.guarantees import DEFAULT, GUARANTEES, Guarantee, Problem
+from nacp.noise import NO_NOISE, UNSAID, Noise, NoiseLike, Unsaid, noise_for
 from nacp.points import open_points
 from nacp.scores import as_score
-from nacp.stats.bounds import floor
 from nacp.stats.strata import strata_variance
-from nacp.wrapping import table_lines, wrapped
 
 CHOSEN = "checked, chosen"
 _CHECKED = 300  # labels checked by default
-_CLASSES_MAX, _GROUPS_TIMES_CLASSES_MAX = 10**6, 10**9
+_CLASSES_MAX = 10**6
 _GROUPS_SHOWN = 20
 _PILOT_MIN, _PILOT_ENTRIES_MAX = 50, 1 << 22
 
@@ -54,7 +54,7 @@ class PlanRow(NamedTuple):
 
 
 class GroupRow(NamedTuple):
-    """The excess coverage of the guarantee "pac" in one group.
+    """The excess coverage of the default guarantee in one group.
 
     `points` is the number of the n points that belong to the group, `deviation` the standard deviation of the
     share of one of them, and `correction` the excess. `least` is the number of points that the group needs
@@ -70,31 +70,24 @@ class GroupRow(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(Printout):
     """The result of `plan`; print it for a table.
 
     Attributes
     ----------
     rows : list of PlanRow
-        Guarantees under the noise model, by their excess coverage; after them those that do not apply to
-        this noise.
-    alpha : float
-        As given.
-    n : int
-        The number of calibration points.
-    excess : float
-        The wanted excess coverage, which `PlanRow.n_needed` is for.
+        Guarantees under the noise model, by their excess; after them those that do not apply to this noise.
+    alpha, n, excess, checked
+        As given; `checked` is the number of labels to check.
     deviation : float
         The standard deviation of one point's share in the estimate: that of the pilot sample, or its value
         for small sets; nan without a noise model.
     checked_rows : list of PlanRow
         The same for checked labels, whatever the noise is; `PlanRow.n_needed` is how many to check.
-    checked : int
-        The number of checked labels.
     assumed : str or None
         The assumption behind the rows for checked labels beside noisy ones, and for chosen ones.
     groups : list of GroupRow
-        The excess of the guarantee "pac" in each group, if there are groups.
+        The excess of the default guarantee in each group, if there are groups.
     """
 
     rows: list[PlanRow]
@@ -106,6 +99,7 @@ class Plan:
     checked: int
     assumed: str | None
     groups: list[GroupRow]
+    _title: ClassVar[str] = "Plan"
 
     def __repr__(self) -> str:
         return str(self)
@@ -120,28 +114,25 @@ class Plan:
         )
 
     @property
-    def _tables(self) -> list[tuple[str, int, list[list[str]]]]:
-        """The title of each table, its number of text columns, and its header and rows as text."""
-        tables = []
-        wanted = f"labels for {self.excess:g}"
+    def tables(self) -> list[TextTable]:
+        """The tables for noisy labels, for checked labels and for groups, as text."""
+        tables, ends = [], ["excess", f"labels for {self.excess:g}"]
         if self.rows:
-            title = f"With a noise model, if it is right: {self.n:,} noisy labels, alpha = {self.alpha:g}."
+            caption = f"With a noise model, if it is right: {self.n:,} noisy labels, alpha = {self.alpha:g}."
             lines = [[row.guarantee.name, *self._cells(row)] for row in self.rows]
-            tables.append((title, 1, [["guarantee", "excess", wanted], *lines]))
+            tables.append(TextTable([["guarantee", *ends], *lines], 1, caption))
         checked = f"{self.checked:,} checked labels of {self.n:,}"
-        title = f"With {checked}, whatever the noise is, alpha = {self.alpha:g}."
+        caption = f"With {checked}, whatever the noise is, alpha = {self.alpha:g}."
         lines = [[row.guarantee.name, row.labels, *self._cells(row)] for row in self.checked_rows]
-        tables.append((title, 2, [["guarantee", "labels", "excess", wanted], *lines]))
+        tables.append(TextTable([["guarantee", "labels", *ends], *lines], 2, caption))
         if self.groups:
             smallest = sorted(self.groups, key=lambda row: row.points)[:_GROUPS_SHOWN]
-            all_shown = len(smallest) == len(self.groups)
-            which = "each group" if all_shown else f"the {_GROUPS_SHOWN} smallest groups"
-            title = f'The guarantee "pac" in {which}, of {self.n:,} noisy labels.'
-            lines = []
-            for row in smallest:
-                excess, needed = self._cells(row)
-                lines.append([f"{row.group}", f"{row.points:,}", excess, _number(row.least), needed])
-            tables.append((title, 1, [["group", "its labels", "excess", "needed at least", wanted], *lines]))
+            which = "each group" if len(smallest) == len(self.groups) else "the smallest groups"
+            caption = f'The guarantee "{DEFAULT.name}" in {which}, of {self.n:,} noisy labels.'
+            lines = [
+                [f"{row.group}", f"{row.points:,}", _number(row.least), *self._cells(row)] for row in smallest
+            ]
+            tables.append(TextTable([["group", "its labels", "needed at least", *ends], *lines], 1, caption))
         return tables
 
     def _cells(self, row: PlanRow | GroupRow) -> tuple[str, str]:
@@ -152,33 +143,22 @@ class Plan:
         return excess, _number(row.n_needed)
 
     @property
-    def sentences(self) -> list[str]:
+    def sentences(self) -> list[tuple[str, str]]:
         """The promises, the reasons why guarantees do not apply, and the assumption; no repetitions."""
         names: dict[str, dict[str, None]] = {}
         for row in [*self.rows, *self.checked_rows]:
             name = row.guarantee.name if row.labels == NOISY else f"{row.guarantee.name} ({row.labels})"
             names.setdefault(row.reason or row.promise, {})[name] = None
-        said = [f"{', '.join(each)}: {sentence}." for sentence, each in names.items()]
+        said = [(", ".join(each), f"{sentence}.") for sentence, each in names.items()]
         if self.assumed is not None:
+            limit = "Their excess is then a limit for many labels; with few it is larger."
             said.append(
-                f"Assumed of checked labels beside noisy ones, and of chosen ones: {self.assumed}. "
-                "Their excess is then a limit for many labels; with few it is larger."
+                (
+                    "Assumed of checked labels beside noisy ones, and of chosen ones",
+                    f"{self.assumed}. {limit}",
+                )
             )
         return said
-
-    def __str__(self) -> str:
-        parts = [
-            "\n".join([wrapped(title), *table_lines(table, words)]) for title, words, table in self._tables
-        ]
-        return "\n\n".join([*parts, "\n".join(map(wrapped, self.sentences))])
-
-    def _repr_html_(self) -> str:
-        from nacp.show.html import card, sentence, table
-
-        parts = []
-        for title, words, (header, *rows) in self._tables:
-            parts += [sentence(title), table(header, rows, left=range(words))]
-        return card("Plan", *parts, *map(sentence, self.sentences))
 
 
 def _number(needed: int | None) -> str:
@@ -186,7 +166,7 @@ def _number(needed: int | None) -> str:
 
 
 class _Setting(NamedTuple):
-    """What is planned for."""
+    """The arguments of `plan` that all rows depend on."""
 
     k: int
     alpha: float
@@ -237,10 +217,8 @@ def plan(
     noise : float, array of shape (k, k) or noise model, optional
         As in `calibrate`. Of an interval, the end with the larger excess counts; a radius adds its value
         times the greatest distance between two rows of W. Without it there are rows for checked labels only.
-    alpha : float, default=0.1
-        The sets are to contain the true class with probability 1 - alpha.
-    delta : float, default=0.05
-        The probability with which a promise may fail, for guarantees that have one.
+    alpha, delta : float, default=0.1 and 0.05
+        As in `calibrate`; delta is for guarantees that have one.
     n : int, default=1000
         The number of calibration points to plan for.
     excess : float, default=0.01
@@ -250,23 +228,17 @@ def plan(
         checked labels alone the excess is exact: that of the binomial test, for scores without ties. Beside
         noisy labels it is a limit for many labels, and depends on what the noisy ones show: by the share
         of wrong labels under `noise`, or by the pilot sample. The same holds for labels chosen as by
-        `choose_audit`: more of those that make it doubtful that the true label is in the set.
-    probs, labels : arrays, optional
-        A pilot sample with noisy labels, from which the deviation of one point's share is taken. Without it
-        the sets are taken to be small.
-    clean : array or pair (rows, labels), optional
-        Checked labels of the pilot sample, as in `calibrate`.
-    score : str or score, default="hps"
-        The score, for the pilot sample.
+        `choose_audit`.
+    probs, labels, clean, score : optional
+        A pilot sample with noisy labels, some of them checked, as in `calibrate`: it shows the deviation of
+        one point's share. Without it the sets are taken to be small.
     groups : mapping or array, optional
         The groups that are to have a promise each: a mapping from a group to its share of the points, such as
         ``{"north": 0.2, "south": 0.8}``; or, as in `calibrate`, an array with the group of each row (its
         shares count), or a mapping from each class to its group. Groups of classes need more points than
         groups of rows, as a point of another class that is labelled as of the group counts as a miss.
-    by : "class", optional
-        Each class is a group.
-    simultaneous : bool, default=False
-        Whether the promise is to hold for all groups at once, as in `calibrate`.
+    by, simultaneous
+        As in `calibrate`.
 
     Returns
     -------
@@ -297,26 +269,22 @@ def plan(
     362
     """
     if check_count("k", k, 2) > _CLASSES_MAX:
-        raise InputError("k", f"must be at most {_CLASSES_MAX:,}: more would take minutes", found=f"{k:,}")
+        raise InputError("k", f"must be at most {_CLASSES_MAX:,}", found=f"{k:,}")
     check_count("n", n, 1)
-    check_fraction("alpha", alpha)
-    check_fraction("excess", excess)
-    check_fraction("delta", delta)
+    for name, value in {"alpha": alpha, "excess": excess, "delta": delta}.items():
+        check_fraction(name, value)
     checked = min(_CHECKED, n) if checked is None else check_count("checked", checked, 1)
     if checked > n:
-        raise InputError(
-            "checked", f"must be at most n = {n:,}, of which labels are checked", found=f"{checked:,}"
-        )
+        raise InputError("checked", f"must be at most n = {n:,}", found=f"{checked:,}")
     if (probs is None) != (labels is None):
         raise InputError("probs" if probs is None else "labels", "is missing; a pilot sample needs both")
     if clean is not None and probs is None:
         raise InputError("clean", "is of a pilot sample, which needs probs and labels, too")
-    check_flag("simultaneous", simultaneous)
     grouped = groups is not None or by is not None
-    known = None if isinstance(noise, Unsaid) else noise_for(noise, k) or UniformNoise(0.0)
+    known = None if isinstance(noise, Unsaid) else noise_for(noise, k) or NO_NOISE
     if grouped and known is None:
         raise InputError("noise", "must be named to plan for groups")
-    if simultaneous and not grouped:
+    if check_flag("simultaneous", simultaneous) and not grouped:
         raise InputError("simultaneous", "has no effect without groups")
     setting = _Setting(k, alpha, delta, n, excess)
     pilot = None if probs is None else open_pilot(probs, labels, clean, k, score)
@@ -352,7 +320,7 @@ def _noisy_rows(noise: Noise, setting: _Setting, pilot: Sample | None) -> tuple[
         if reason is not None:
             rows.append(PlanRow(guarantee, np.inf, None, guarantee.promise(alpha), reason))
             continue
-        found = [guarantee.price(*end) + shift for end in zip(ends, deviations, strict=True)]
+        found = [guarantee.excess(*end) + shift for end in zip(ends, deviations, strict=True)]
         worst = int(np.argmax(found))
         needed = None
         if excess > shift:
@@ -381,35 +349,27 @@ def _checked_rows(setting: _Setting, m: int, evidence: Evidence | None) -> list[
     for guarantee in (kind.with_options(delta=delta) for kind in kinds):
         promise = guarantee.promise_checked(alpha)
         base, alone = guarantee.excess_checked(m, alpha), guarantee.checked_needed(excess, alpha)
+        least = guarantee.checked_needed(alpha, alpha)
         rows.append(PlanRow(guarantee, base, alone, promise, labels=ALONE))
         for labels in () if guarantee.checked_alone else (CHECKED, CHOSEN):
             if evidence is None:
                 why = "give noise, such as the share of wrong labels, or a pilot sample"
                 rows.append(PlanRow(guarantee, math.inf, None, promise, why, labels))
                 continue
-            found = base if base >= alpha else base / math.sqrt(_worth(evidence, alpha, m, n, labels))
-            needed, least = alone, guarantee.checked_needed(alpha, alpha)
+
+            worth = partial(_worth, evidence, alpha, n, labels)
+            found = base if base >= alpha else base / math.sqrt(worth(m) / m)
+            needed = alone
             if alone is not None and least is not None and least < alone < n:
-                needed = _number_worth(alone, least, evidence, alpha, n, labels)
+                needed = bisect_left(range(alone), float(alone), lo=least, key=worth)
             rows.append(PlanRow(guarantee, found, needed, promise, labels=labels))
     return sorted(rows, key=lambda row: row.guarantee.delta is not None)
 
 
-def _worth(evidence: Evidence, alpha: float, m: int, n: int, labels: str) -> float:
-    """Return how many labels checked alone one of m is worth beside n noisy ones."""
-    worth = max(strata_worth(evidence, alpha, m, n, evidence.outside), 1.0)
-    if labels == CHECKED:
-        return worth
-    return max(strata_worth(evidence, alpha, m, n, chosen_share(evidence.outside, alpha)), worth)
-
-
-def _number_worth(alone: int, least: int, evidence: Evidence, alpha: float, n: int, labels: str) -> int:
-    """Return the least number of labels, from `least` on, that are worth as much as `alone` labels."""
-
-    def enough(number: int) -> bool:
-        return number * _worth(evidence, alpha, number, n, labels) >= alone
-
-    return least + bisect_left(range(least, alone), True, key=enough)
+def _worth(evidence: Evidence, alpha: float, n: int, labels: str, number: int) -> float:
+    """Return the number of labels checked alone that are worth as much as these beside n noisy ones."""
+    shares = [evidence.outside, *[chosen_share(evidence.outside, alpha)] * (labels == CHOSEN)]
+    return number * max(1.0, *(strata_worth(evidence, alpha, number, n, share) for share in shares))
 
 
 def strata_worth(evidence: Evidence, alpha: float, m: int, n: int, share: float) -> float:
@@ -434,18 +394,14 @@ def evidence_of_share(wrong: float, alpha: float) -> Evidence:
 def open_pilot(probs: Any, labels: Any, clean: Any, k: int, score: ScoreLike) -> tuple[Sample, Audit | None]:
     """Check a pilot sample; the audit has its checked labels, if there are any."""
     score, audit = as_score(score), None
-    options: dict[str, Any] = {"probabilities": score.takes_probabilities}
+    options: dict[str, Any] = {"probabilities": score.takes_probabilities, "classes": None}
     if clean is None:
         rows, numbers, _ = open_points(probs, labels, **options)
     else:
-        options |= {"normalize": False, "classes": None}
-        rows, numbers, _, audit = open_checked(probs, labels, clean, 0, **options)
+        rows, numbers, _, audit = open_checked(probs, labels, clean, 0, normalize=False, **options)
     if rows.k != k or rows.n < _PILOT_MIN:
-        raise InputError(
-            "probs",
-            f"as a pilot sample needs {_PILOT_MIN} rows or more and k = {k:,} columns",
-            found=f"{rows.n:,} and {rows.k:,}",
-        )
+        problem = f"as a pilot sample needs {_PILOT_MIN} rows or more and k = {k:,} columns"
+        raise InputError("probs", problem, found=f"{rows.n:,} and {rows.k:,}")
     return Sample.of(rows, numbers, score), audit
 
 
@@ -453,18 +409,19 @@ def evidence_of_pilot(
     sample: Sample, audit: Audit | None, noise: NoiseLike | Unsaid, alpha: float
 ) -> Evidence:
     """Return the evidence of a pilot sample: from checked labels, or from the probabilities."""
-    none = np.zeros(0, dtype=np.int64)
     some = np.arange(sample.n)
     if audit is None:
         some = some[: max(_PILOT_MIN, _PILOT_ENTRIES_MAX // sample.k)]
     elif len(audit.pilot):
         some = audit.pilot
     matrix = guessing_noise(sample, noise, some).matrix(sample.k)
-    checked = CheckedSample(sample, audit or Audit(none, none, some, none), matrix)
     if audit is None:
-        pilot = checked.pilot(alpha, cut=CHOSEN_CUT)
+        pilot = CheckedSample(sample, Audit(some[:0], some[:0], some, some[:0]), matrix).pilot(
+            alpha, cut=CHOSEN_CUT
+        )
         said = f"the classifier's probabilities are right on the {sample.n:,} points of the pilot sample"
         return Evidence(pilot.outside[0] / pilot.outside[1], *pilot.predicted, said)
+    checked = CheckedSample(sample, audit, matrix)
     threshold = float(np.quantile(checked.checked_scores, 1 - alpha, method="higher"))
     hits, (outside,) = checked.checked_scores <= threshold, checked.outside([threshold], CHOSEN_CUT)
     sides = (outside[audit.rows], ~outside[audit.rows])
@@ -479,54 +436,49 @@ def _group_rows(
     """Return the row of each group; `deviation` is that of a point where groups are of rows."""
     k, alpha, delta, n, excess = setting
     names, shares, members = _shares(groups, by, k)
-    shift = 0.0
+    shift = noise.doubt.shift(noise.inverse(k))
     if members is None:
-        deviations, shift = np.full(len(names), deviation), noise.doubt.shift(noise.inverse(k))
+        deviations = np.full(len(names), deviation)
     elif noise.doubt.radius:
         raise InputError("noise", "must be known exactly, or up to an interval, where groups are of classes")
     else:
         ends = [class_deviations(end, k, alpha, members, len(names)) for end in noise.doubt.ends]
         deviations = np.max(ends, axis=0)
-    each, found = delta / len(names) if simultaneous else delta, []
-    for name, share, one in zip(names, shares.tolist(), deviations.tolist(), strict=True):
+    guarantee = DEFAULT.with_options(delta=delta / len(names) if simultaneous else delta)
+    one = Problem(alpha, 1, noise, noise.inverse(k), np.full(k, 1 / k))
+
+    def needed(wanted: float, deviation: float) -> int | None:
+        return guarantee.samples_needed(one, wanted - shift, deviation) if wanted > shift else None
+
+    found = []
+    for name, share, each in zip(names, shares.tolist(), deviations.tolist(), strict=True):
         points = round(share * n)
-        correction = floor(each, one, points) + shift if points else math.inf
-        least, needed = (
-            max(1, math.ceil((floor(each, one, 1) / (wanted - shift)) ** 2)) if wanted > shift else None
-            for wanted in (alpha / 2, excess)
-        )
-        found.append(GroupRow(name, points, one, correction, least, needed))
+        correction = guarantee.excess(replace(one, n=points), each) + shift if points else math.inf
+        found.append(GroupRow(name, points, each, correction, needed(alpha / 2, each), needed(excess, each)))
     return found
 
 
 def _shares(groups: Any, by: Any, k: int) -> tuple[tuple[Any, ...], Floats, Ints | None]:
     """Return names, the share of points of each, and for groups of classes the group of each class."""
-    if isinstance(groups, Mapping) and groups and by is None:
-        values = list(groups.values())
-        numeric = all(isinstance(value, int | float | np.number) for value in values)
-        if numeric and any(isinstance(value, float | np.floating) for value in values):
-            shares = np.array(values, dtype=np.float64)
-            if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
-                raise InputError(
-                    "groups",
-                    "holds shares of points, which must be positive and sum to 1",
-                    found=f"a least one of {shares.min():g} and a sum of {shares.sum():g}",
-                )
-            return tuple(groups), shares, None
+    if by is None and isinstance(groups, Mapping) and any(isinstance(s, float) for s in groups.values()):
+        shares = np.array(list(groups.values()), dtype=np.float64)
+        if not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
+            problem = "holds shares of points, which must be positive and sum to 1"
+            raise InputError(
+                "groups", problem, found=f"{shares.min():g} at least, and a sum of {shares.sum():g}"
+            )
+        return tuple(groups), shares, None
     length = 0
     if groups is not None and not isinstance(groups, Mapping):
         if np.ndim(groups) != 1:
-            raise InputError(
-                "groups", "must be a mapping, or an array with the group of each row", found=repr(groups)
-            )
+            problem = "must be a mapping, or an array with the group of each row"
+            raise InputError("groups", problem, found=repr(groups))
         length = len(groups)
     grouping = open_grouping(groups, by, length, k, None)
     assert grouping is not None
     number, places = len(grouping.names), grouping.places
     if not len(places):
         raise InputError("groups", "must hold at least one group")
-    if grouping.of_classes and number * k > _GROUPS_TIMES_CLASSES_MAX:
-        raise InputError("groups", f"must be fewer for {k:,} classes: more would take minutes")
     shares = np.bincount(places, minlength=number) / len(places)
     return grouping.names, shares, places if grouping.of_classes else None
 
@@ -538,8 +490,7 @@ def class_deviations(noise: Noise, k: int, alpha: float, members: Ints, number: 
     its given label y' and c = 1 - alpha. Small sets hold at most the true label y, which they do with
     probability c: with ``w = W[y', y] 1{y in G}`` and ``v = sum over l in G of W[y', l]``, s is ``w - c v``
     then and ``- c v`` else, so ``var(s) = c E[w (w - 2 c v)] + c^2 E[v^2]``. The last term includes points of
-    other classes that are labelled as of G: it is why a rare class needs more points than an equally large
-    group of rows. The error of the coverage within G is the result divided by the root of its n p(G) points.
+    other classes that are labelled as of G: a rare class needs more points than an equal group of rows.
 
     Examples
     --------

@@ -62,17 +62,9 @@ class Region(NamedTuple):
         shares, high = self.shares + radius * self.doubts, self.high + radius * self.most_doubt
         width = high - self.low
         error = float(shares.std()) / math.sqrt(len(shares))
-        won = False
-        # The bet is skipped if shares have one sign, or if not even the largest stake could win.
-        if self.low < 0 < high and _could_win(shares, high, level):
-            won = bet(-shares, level, width, 0.99 * width / high)
+        # There is nothing to bet on if all shares have one sign.
+        won = self.low < 0 < high and bet(-shares, level, width, 0.99 * width / high)
         return Check(self.words, float(shares.mean()), error, won)
-
-
-def _could_win(shares: Floats, high: float, level: float) -> bool:
-    """Return whether a bet that shares are negative would be won if it lost nothing on the others."""
-    gained = float(np.log1p(0.99 / high * np.maximum(-shares, 0)).sum())
-    return gained >= math.log(1 / level) * (1 - _ROUNDING)
 
 
 def bet(gains: Floats, level: float, width: float, most: float) -> bool:
@@ -115,24 +107,15 @@ def fall(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, doubtful:
     ends = np.array([-1, *cells, INFINITE])[[start, end]]
     shares, doubts = shares_and_doubts(sample, few, ends, test, doubtful=doubtful)
     low, high = few.weights.inverse.subset_range()
-    scores = np.append(few.spec.thresholds, -np.inf)[ends] + sample.score.offset
-    words = f"with a score {_between(*scores.tolist())}"
+    start_score, end_score = np.append(few.spec.thresholds, -np.inf)[ends] + sample.score.offset
+    since = "up to" if np.isneginf(start_score) else f"from {start_score:.6g} to"
+    words = f"with a score {since} {end_score:.6g}"
     return Region(words, shares[:, 1] - shares[:, 0], doubts.sum(axis=1), low, high, 2 * (high - low))
 
 
-def _between(low: float, high: float) -> str:
-    """Write an interval, with enough digits to distinguish its ends."""
-    if math.isinf(low) or math.isinf(high):
-        if math.isfinite(low):
-            return f"above {low:.4g}"
-        return f"up to {high:.4g}" if math.isfinite(high) else "anywhere"
-    digits = next((each for each in range(4, 17) if f"{low:.{each}g}" != f"{high:.{each}g}"), 17)
-    return f"from {low:.{digits}g} to {high:.{digits}g}"
-
-
 def pairs(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, favourites: Ints) -> Region:
-    """Find the pairs of favourite and label whose joint frequency comes out negative on some points, weigh
-    them by how negative it is, and return the others' shares in them.
+    """Find the pairs of favourite and true class whose joint frequency comes out negative on some points, and
+    return the others' shares in them, each weighted by how negative the frequency is.
     """
     inverse, labels, k = inverse_of(noise, sample.k), sample.labels[:, 0], sample.k
     (shares, doubts), low, high, largest = np.zeros((2, len(test))), 0.0, 0.0, 0.0

@@ -5,36 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp.advice.diagnosis import opened
+from nacp.advice.printout import Printout, TextTable
 from nacp.calibration import Calibration
 from nacp.coverage.curve import Curve
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Tally, Weights
 from nacp.errors import InputError
 from nacp.guarantees import find
 from nacp.marginal import Counted
 from nacp.noise import Noise
-from nacp.wrapping import table_lines, wrapped
 
 _SHIFTS = (-0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05)
 
 
 class Shifted(NamedTuple):
-    """A calibration with another rate than the right one.
+    """A calibration with another rate than the right one: a row of `Sensitivity`.
 
-    Attributes
-    ----------
-    rate, threshold : float
-        The rate that is stated, and the threshold of the calibration.
-    estimate, coverage : float
-        The coverage estimated under the stated rate, and that under the right rate.
-    mean_size : float
-        The mean size of the sets.
+    `estimate` is the coverage estimated under the stated `rate`, and `coverage` that under the right rate.
     """
 
     rate: float
@@ -45,7 +36,7 @@ class Shifted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sensitivity:
+class Sensitivity(Printout):
     """The result of `sensitivity`; print it, or plot it with `SensitivityDisplay`.
 
     Attributes
@@ -62,25 +53,19 @@ class Sensitivity:
     rows: tuple[Shifted, ...]
     rate: float
     target: float
-
-    def __str__(self) -> str:
-        return "\n".join([*table_lines(self._table, 0), wrapped(self._said)])
-
-    def _repr_html_(self) -> str:
-        from nacp.show.html import card, sentence, table
-
-        header, *rows = self._table
-        return card("Sensitivity", table(header, rows, left=()), sentence(self._said))
+    _title: ClassVar[str] = "Sensitivity"
 
     @property
-    def _said(self) -> str:
-        return f"If the rate is {self.rate:.4g} in truth. {self.advice}."
-
-    @property
-    def _table(self) -> list[list[str]]:
+    def tables(self) -> list[TextTable]:
+        """The rows as text."""
         forms = (".4g", ".6g", ".4f", ".4f", ",.4g")
         rows = [[format(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
-        return [["stated rate", "threshold", "believed", "coverage", "mean size"], *rows]
+        return [TextTable([["stated rate", "threshold", "believed", "coverage", "mean size"], *rows], 0)]
+
+    @property
+    def sentences(self) -> list[tuple[str, str]]:
+        """Which rate to state in doubt."""
+        return [("", f"If the rate is {self.rate:.4g} in truth. {self.advice}.")]
 
     @property
     def advice(self) -> str:
@@ -128,37 +113,25 @@ def sensitivity(
     >>> high.coverage < 0.86 < right.coverage < low.coverage and low.mean_size > right.mean_size
     True
     """
-    if cal.noise is None:
-        raise InputError("noise", "is None in this calibration, so there is no rate that could be wrong")
-    return sensitivity_of(opened(cal, probs, labels), cal, shifts)
-
-
-def sensitivity_of(sample: Sample, cal: Calibration, shifts: Sequence[float] | None = None) -> Sensitivity:
-    """Return the effect of a wrong rate on a calibration of a sample."""
     noise, k = cal.noise, cal.k
-    assert noise is not None
+    if noise is None:
+        raise InputError("noise", "is None in this calibration, so there is no rate that could be wrong")
     rate = noise.error_rate(k)
     if rate == 0 and not noise.is_uniform:
         raise InputError("noise", "holds no errors, so there is none that could be wrong")
     if shifts is None:
         shifts = [shift for shift in _SHIFTS if _is_possible(noise, rate + shift, k)]
-    squares = cal.guarantee.needs_squares
-    right = Curve.of(sample, noise, squares)
-
-    def count(weights: Weights) -> Tally:
-        # Where all pairs weigh the same, one tally serves all rates.
-        alike = weights.constant is not None and right.weights.constant is not None
-        return right.tally if alike else Tally.of(sample, weights, squares)
-
+    sample, squares = opened(cal, probs, labels), cal.guarantee.needs_squares
+    right = Curve.of(sample, noise)
     rows = []
     for shift in sorted(shifts):
         stated = noise.with_error_rate(rate + shift, k)
-        curve = Counted.by(count, stated, cal.score, k, sample.several).curve
-        (found,) = find(cal.guarantee, curve, stated, [cal.alpha], cal.crossing, sample, cal.random_state)
+        counts = Counted.of(sample, stated, squares=squares)
+        asked = [cal.alpha], cal.crossing, sample, cal.random_state
+        (found,) = find(cal.guarantee, counts.curve, stated, *asked)
         threshold = found.finding.threshold
         cells = np.searchsorted(right.spec.thresholds, [threshold])
-        believed = min(max(found.finding.estimate, 0.0), 1.0)
-        coverage = min(max(float(right.at(cells, right.clean)[0]), 0.0), 1.0)
+        believed, coverage = np.clip([found.finding.estimate, right.at(cells, right.clean)[0]], 0, 1).tolist()
         size = float(right.at(cells, right.random)[0]) * k
         rows.append(Shifted(rate + shift, threshold + cal.score.offset, believed, coverage, size))
     return Sensitivity(tuple(rows), rate, 1 - cal.alpha)

@@ -31,12 +31,8 @@ def threshold_bracket(
     ----------
     noisy_scores : array of shape (n,)
         The scores of the noisy labels, for example from `Score.label_scores`.
-    epsilon : float
-        The rate of uniform noise.
-    k : int
-        The number of classes.
-    alpha : float
-        The sets are to contain the true class with probability 1 - alpha.
+    epsilon, k, alpha : float, int and float
+        The rate of uniform noise, the number of classes, and alpha as in `calibrate`.
 
     Returns
     -------
@@ -90,8 +86,8 @@ def compare_with_noisy_cp(
     Noisy-CP takes the ``1 - alpha`` quantile of the noisy labels' scores. If the noise-aware threshold q,
     without a correction, reaches its target exactly, it is at most that quantile if and only if
     ``F^r-hat(q) <= 1 - alpha``, that is, if its sets hold at most ``k (1 - alpha)`` labels on average. On a
-    sample q overshoots the target by up to one step of the grid, and so does the equivalence.
-    (The paper states it for the threshold of Noisy-CP and proves it for q; what is proved is used.)
+    sample, both hold up to one step of the grid. (The paper states it for the threshold of Noisy-CP and
+    proves it for q, which is used here.)
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ import numpy as np
 
 from nacp._types import Ints
 from nacp.audit.checked_labels import open_clean
-from nacp.audit.checked_sample import Audit, CheckedSample, deal
+from nacp.audit.checked_sample import Audit, CheckedSample, deal, other_points
 from nacp.audit.plan import AuditPlan, guessing_noise, planned
 from nacp.calibration import Calibration
 from nacp.coverage.curve import Rule
@@ -49,14 +49,13 @@ def calibrate_checked(
 
     `options` are those of `open_rows`. Of a dask array only the checked rows are used.
     """
-    lazy, seed = is_lazy(probs), asked.seed
-    if lazy and (groups is not None or audit is not None):
-        said = "with a plan of an audit" if groups is None else "with groups and checked labels"
-        in_memory("probs", probs, said)
+    lazy = is_lazy(probs)
     if lazy:
-        rows, numbers, names, dealt = _open_lazy_checked(probs, clean, seed, **options)
+        if groups is not None or audit is not None:
+            in_memory("probs", probs, "with groups, or a plan of an audit, beside checked labels")
+        rows, numbers, names, dealt = _open_lazy_checked(probs, clean, asked.seed, **options)
     else:
-        rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
+        rows, numbers, names, dealt = open_checked(probs, labels, clean, asked.seed, audit, **options)
     sample = Sample.of(rows, numbers, score)
     warn_of_repeats(rows)
     asked = asked._replace(known={"classes": names, "normalize": options["normalize"]})
@@ -117,9 +116,8 @@ def open_checked(
     numbers = check_labels(labels, rows.n, rows.k, names)
     if plan is None:
         return rows, numbers, names, deal(rows.n, rows.k, checked, true, seed)
-    if (plan.n, plan.k) != (rows.n, rows.k):
-        problem = f"was chosen from {plan.n:,} points of {plan.k:,} classes"
-        raise InputError("audit", problem, found=f"{rows.n:,} and {rows.k:,}")
+    if plan.n != rows.n:
+        raise other_points()
     strange = np.setdiff1d(checked, plan.rows)
     if len(strange):
         problem = f"has row {strange[0]}, which the audit did not choose"

@@ -85,6 +85,11 @@ def digest(sample: Sample) -> str:
     return found.hexdigest()[:16]
 
 
+def other_points() -> InputError:
+    """Return the error where points are not those that a plan was chosen from."""
+    return InputError("audit", "was chosen from other points than these, or with other labels")
+
+
 class Pilot(NamedTuple):
     """The threshold that defines the strata, how many lie outside, and the coverage predicted in both."""
 
@@ -145,7 +150,7 @@ class CheckedSample:
     def _planned(self, plan: AuditPlan) -> Strata | None:
         """Return the strata of a plan; None if it picked at random."""
         if digest(self.sample) != plan.digest:
-            raise InputError("audit", "was chosen from other points than these, or with other labels")
+            raise other_points()
         if not plan.outside.any():
             return None
         outside, (few, many) = np.isin(self.audit.rows, plan.rows[plan.outside]), plan.counts
@@ -222,8 +227,8 @@ class CheckedSample:
         found = []
         for alpha, strata in zip(alphas, self.strata_of(alphas), strict=True):
             least = math.ceil(math.log(1 / delta) / -math.log1p(-alpha))
-            more = f"; {least} at the least are needed" if self.m < least else ""
-            why = f"with {counted(self.m, 'checked label')} no smaller sets pass the test{more}"
+            why = f"with {counted(self.m, 'checked label')} no smaller sets pass the test"
+            why += f"; {least} at the least are needed" if self.m < least else ""
             found.append(self._last_pass(strata, self._passing(strata, alpha, delta), why))
         return found
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Bools, Floats, Ints
-from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample, digest, pilot_size
+from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample, digest, other_points, pilot_size
 from nacp.checks import check_count, check_fraction
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
@@ -41,9 +41,8 @@ _INSIDE, _OUTSIDE = 1, 2
 class AuditPlan:
     """Which labels to check; made by `choose_audit`. Print it.
 
-    Points lie in two strata: outside are those whose true label may well lie outside of a pilot's prediction
-    set, according to the classifier and the given label, and inside are the others. The points to check are
-    picked at random from each stratum.
+    Points lie in two strata: those whose true label may well lie outside of a pilot's prediction set, by the
+    classifier and the given label, and the others. The points to check are picked at random from each.
 
     Attributes
     ----------
@@ -119,10 +118,9 @@ def choose_audit(
 ) -> AuditPlan:
     """Choose which labels to check, so that `calibrate` learns the most from them.
 
-    Most labels of a random audit tell little: where the classifier and the given label agree, the true label
-    is mostly in the prediction set. So points where that is doubtful, for the set that a few points, the
-    pilot, suggest, are checked two to three times as often as they would be by chance, with two fifths of the
-    budget at the most. Within the two strata the points are picked at random.
+    Where the classifier and the given label agree, the true label is mostly in the prediction set, so a label
+    picked at random tells little. Points where that is doubtful are therefore checked two to three times as
+    often, with two fifths of the budget at the most. The sets of a few points, the pilot, decide that.
 
     Parameters
     ----------
@@ -141,13 +139,7 @@ def choose_audit(
     -------
     AuditPlan
         Its `rows` are to be checked; then ``calibrate(probs, labels, clean=..., audit=plan)``. Rows that
-        remain unchecked are taken to be left out at random; a label that cannot be decided is ``"?"``, and
-        counts as a miss.
-
-    See Also
-    --------
-    calibrate : What the checked labels are for.
-    plan : How many labels to check.
+        remain unchecked are taken to be left out at random.
 
     Examples
     --------
@@ -171,13 +163,8 @@ def choose_audit(
     if aside < 1:
         raise InputError("probs", "must have 10 rows or more to choose from", found=f"{sample.n}")
     if budget > sample.n - aside:
-        raise InputError(
-            "budget",
-            f"must be at most {sample.n - aside:,} for {sample.n:,} points, of which {aside:,} are the pilot",
-            found=f"{budget:,}",
-            remedy="or check all labels, and pass them as clean=",
-            spoken="or check all labels, and give them as --clean",
-        )
+        most = f"{sample.n - aside:,} for {sample.n:,} points, of which {aside:,} are the pilot"
+        raise InputError("budget", f"must be at most {most}", found=f"{budget:,}")
     pilot, others = planned(sample.n, aside, seed)
     matrix = guessing_noise(sample, noise, pilot).matrix(sample.k)
     checked = CheckedSample(sample, Audit(pilot[:0], pilot[:0], pilot, others), matrix)
@@ -204,17 +191,14 @@ def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any
     try:
         score = rebuild("score", SCORES, document["score"])
         few, many = (check_count("counts", each) for each in document["counts"])
-        seed, aside, n, k = (check_count(key, document[key]) for key in ("random_state", "pilot", "n", "k"))
+        seed, aside, n = (check_count(key, document[key]) for key in ("random_state", "pilot", "n"))
         fields = {"alpha": float(document["alpha"]), "native_threshold": float(document["threshold"])}
         picked = decompressobj().decompress(b64decode(document["picked"]), max(n, 1))
     except (KeyError, TypeError, ValueError, InputError, zlib_error):
         raise unreadable from None
     sample = _open(probs, labels, score, **options)
-    if (n, k) != (sample.n, sample.k) or not 0 <= aside < n:
-        found = f"{sample.n:,} and {sample.k:,}"
-        raise InputError("audit", f"was chosen from {n:,} points of {k:,} classes", found=found)
-    if document.get("digest") != digest(sample):
-        raise InputError("audit", "was chosen from other points than these, or with other labels")
+    if n != sample.n or not 0 <= aside < n or document.get("digest") != digest(sample):
+        raise other_points()
     strata, others = np.frombuffer(picked, dtype=np.uint8), planned(n, aside, seed)[1]
     if not strata.any() or len(strata) > len(others):
         raise unreadable
@@ -244,9 +228,8 @@ def _plan(sample: Sample, outside: Ints, inside: Ints, **fields: Any) -> AuditPl
 def chosen_share(outside: float, alpha: float) -> float:
     """Return which share of the labels to check should be of points outside, from the share of these points.
 
-    That is Neyman's allocation under a fixed guess of how often the sets of either stratum miss. The pilot's
-    own prediction of that rests on the classifier and the noise model, which are too optimistic where people
-    err as the classifier does; and if few points inside are checked, each miss among them weighs much.
+    That is Neyman's allocation under a fixed guess of how often the sets of either stratum miss: the pilot's
+    own prediction is too optimistic where people err as the classifier does.
     """
     missed = _MISSED_INSIDE * alpha
     first, second = outside / 2, (1 - outside) * np.sqrt(missed * (1 - missed))
@@ -257,8 +240,7 @@ def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, pilot: Ints) -> No
     """Return the noise that defines the strata: as given, or uniform at a rate that the pilot suggests.
 
     That is the rate at which the mean probability of the given labels would be what it is. A given model is
-    ignored if the pilot's labels are far less probable under it: the strata would be badly chosen, and sets
-    would be larger than those of the checked labels alone.
+    ignored if the pilot's labels are far less probable under it, as the strata would be badly chosen.
     """
     given = None if isinstance(noise, Unsaid) else noise_for(0.0 if noise is None else noise, sample.k)
     rate = _RATE

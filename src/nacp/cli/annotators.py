@@ -2,6 +2,7 @@
 
 import csv
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,11 +12,10 @@ import typer
 import nacp
 from nacp._types import Array
 from nacp.cli import options
-from nacp.cli.formats import open_table
-from nacp.cli.formats.base import ARRAYS, STDIN, checked, kind, split_key
+from nacp.cli.formats import ARRAYS, STDIN, checked, kind, open_table, split_key
 from nacp.cli.inputs import read_annotations, read_class_list, read_lines
 from nacp.cli.outputs import check_output
-from nacp.cli.terminal import complain, progress_of, show
+from nacp.cli.terminal import complain, complain_of_warning, progress_of, show
 from nacp.errors import InputError
 from nacp.estimation import accuracy_by_annotator
 from nacp.files import write_whole
@@ -31,6 +31,31 @@ EXAMPLES = (
 _TABLES = (".csv", ".tsv", ".parquet")  # with a row for each label, or a column for each annotator
 
 
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """How to read what a labelling tool exported."""
+
+    format: Annotated[
+        str | None,
+        typer.Option(help=f"{', '.join(FORMATS)}.", show_default="seen by the content", metavar="NAME"),
+    ] = None
+    control: Annotated[
+        str | None, options.name("Label Studio's control, or Argilla's question, if there are several.")
+    ] = None
+    predictions: Annotated[
+        bool, typer.Option("--predictions", help="Labels by models (predictions, suggestions) count, too.")
+    ] = False
+    item: Annotated[str | None, options.name("The column that names the item.")] = None
+    annotator: Annotated[str | None, options.name("The column that names the annotator.")] = None
+    label: Annotated[
+        str | None, options.name("The column of labels; several, with commas, are annotators.")
+    ] = None
+    checked: Annotated[
+        str | None, options.name("The column of true labels, or of whether a label was checked.")
+    ] = None
+    expert: Annotated[str | None, options.name("An annotator whose labels count as checked.")] = None
+
+
 def annotators_command(
     labels: Annotated[
         str,
@@ -40,6 +65,7 @@ def annotators_command(
             "label, or a row per item and a column per annotator, empty or -1: missing.",
         ),
     ],
+    export: Export,
     k: options.NumberOfClasses = None,
     classes: options.Classes = None,
     model: Annotated[
@@ -51,25 +77,6 @@ def annotators_command(
         ),
     ] = "auto",
     confidence: options.EstimateConfidence = 0.95,
-    format: Annotated[
-        str | None,
-        typer.Option(help=f"{', '.join(FORMATS)}.", show_default="seen by the content", metavar="NAME"),
-    ] = None,
-    control: Annotated[
-        str | None, options.name("Label Studio's control, or Argilla's question, if there are several.")
-    ] = None,
-    predictions: Annotated[
-        bool, typer.Option("--predictions", help="Labels by models (predictions, suggestions) count, too.")
-    ] = False,
-    item: Annotated[str | None, options.name("The column that names the item.")] = None,
-    annotator: Annotated[str | None, options.name("The column that names the annotator.")] = None,
-    label: Annotated[
-        str | None, options.name("The column of labels; several, with commas, are annotators.")
-    ] = None,
-    checked: Annotated[
-        str | None, options.name("The column of true labels, or of whether a label was checked.")
-    ] = None,
-    expert: Annotated[str | None, options.name("An annotator whose labels count as checked.")] = None,
     labels_out: Annotated[
         Path | None, options.file("--labels", help="A file for the labels: .npz or .csv.")
     ] = None,
@@ -78,9 +85,6 @@ def annotators_command(
         options.file(help="The items in the order of the probabilities: one per line, or file.csv:column."),
     ] = None,
     out: options.EstimateOut = options.ESTIMATE,
-    separator: options.Separator = None,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """From several labels per item; those that were checked are used, too.
 
@@ -94,49 +98,37 @@ def annotators_command(
     truth where it is known, for labels.csv:vote --clean labels.csv:checked.
     """
     check_output(str(out), inputs=(labels, classes, items))
-    with progress_of(f"reading {labels}", quiet) as say:
-        names = None if classes is None else read_class_list(classes)
-        votes: Any = read_table(
-            labels,
-            names,
-            format=format,
-            control=control,
-            predictions=predictions or None,
-            item=item,
-            annotator=annotator,
-            label=label,
-            checked=checked,
-            expert=expert,
-        )
-        if names is not None and k is not None and k != len(names):
-            raise InputError(
-                "k", f"is {k:,}, but {classes} holds {len(names):,} names", remedy="give one of them"
-            )
-        known = names
-        if names is not None and not isinstance(votes, LabelTable) and votes.dtype.kind not in "US":
-            k, known = len(names), None
+    if labels_out is not None:
+        check_output(str(labels_out), (".npz", ".csv"), (labels, classes, items, str(out)))
+    with progress_of(f"reading {labels}") as say, warnings.catch_warnings():
+        names: Any = None if classes is None else read_class_list(classes)
+        if names is not None and k not in (None, len(names)):
+            raise InputError("k", f"is {k:,}, but {classes} holds {len(names):,} names")
+        votes: Any = read_table(labels, names, **vars(export))
+        numbers = not isinstance(votes, LabelTable) and votes.dtype.kind not in "US"
+        known = {"k": len(names), "classes": None} if names and numbers else {"k": k, "classes": names}
         say("estimating")
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", nacp.NoiseModelWarning)
-            warnings.showwarning = lambda message, *_, **__: complain(f"Warning: {message}.")
-            found = nacp.noise_from_annotators(votes, k=k, classes=known, model=model, confidence=confidence)
-        named = not isinstance(votes, LabelTable) or votes.named
-        each = accuracy_by_annotator(votes, k=k, classes=known, confidence=confidence) if named else None
+        warnings.simplefilter("always", nacp.NoiseModelWarning)
+        warnings.showwarning = complain_of_warning
+        found = nacp.noise_from_annotators(votes, model=model, confidence=confidence, **known)
+        each = None
+        if not isinstance(votes, LabelTable) or votes.named:
+            each = accuracy_by_annotator(votes, confidence=confidence, **known)
         written = [f"Written: {out}, for nacp calibrate --noise {out}"]
+        document = found.to_dict() | {"annotators": [], "out": str(out)}
         if labels_out is not None:
-            check_output(str(labels_out), (".npz", ".csv"), (labels, classes, items, str(out)))
             written.append(write_labels(votes, labels_out, names, items))
+            document["labels"] = str(labels_out)
     found.save(out)
     if each is None:
         complain(
             f"Warning: {labels} does not say whose labels they are. No accuracy of each annotator is "
             "estimated, and it would not be seen that some err more than others."
         )
-    rows = [] if each is None else [row._asdict() for row in each.rows]
-    document = found.to_dict() | {"annotators": rows, "out": str(out)}
-    if labels_out is not None:
-        document["labels"] = str(labels_out)
-    show(as_json, document, *([] if each is None else [each, ""]), found, *written)
+        show(document, found, *written)
+    else:
+        document["annotators"] = [row._asdict() for row in each.rows]
+        show(document, each, "", found, *written)
 
 
 def read_table(
@@ -146,6 +138,7 @@ def read_table(
     path, key = split_key(name)
     if given["label"] is not None and "," in given["label"]:
         given["label"] = [column.strip() for column in given["label"].split(",")]
+    given["predictions"] = given["predictions"] or None
     described = any(value is not None for value in given.values())
     plain = kind(path) in (*ARRAYS, *_TABLES) or name == STDIN
     long = kind(path) in _TABLES and key is None and is_long_file(checked(path))
@@ -176,25 +169,22 @@ def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | Non
             table = LabelTable(table.given, (*table.items, *unknown), table.named)
     columns = {
         "items": np.array([str(each) for each in (table.items if order is None else order)]),
-        "label": table.picked(order, classes),
-        "vote": table.votes(order, classes),
-        "checked": table.clean(order, classes),
+        "label": _storable(table.picked(order, classes)),
+        "vote": _storable(table.votes(order, classes)),
+        "checked": _storable(table.clean(order, classes)),
     }
-    every = table.matrix(order, classes)
-    empty = sum(each is None or each == -1 for each in columns["label"].tolist())
+    cells = [["" if cell in (-1, "-1") else cell for cell in each.tolist()] for each in columns.values()]
     if path.suffix == ".csv":
-        cells = [
-            ["" if each is None or each == -1 else each for each in column.tolist()]
-            for column in columns.values()
-        ]
         rows = [list(columns), *zip(*cells, strict=True)]
         write_whole(path, "w", lambda file: csv.writer(file, lineterminator="\n").writerows(rows))
     else:
-        arrays: dict[str, Any] = {name: _storable(column, "-1") for name, column in columns.items()}
-        arrays["labels"] = _storable(every, "")
-        arrays["annotators"] = np.array([str(each) for each in table.annotators])
+        arrays: dict[str, Any] = columns | {
+            "labels": _storable(table.matrix(order, classes), ""),
+            "annotators": np.array([str(each) for each in table.annotators]),
+        }
         write_whole(path, "wb", lambda file: np.savez(file, **arrays))
-    left = f"; {empty:,} of {len(columns['label']):,} items have none: calibrate with --drop-unlabelled"
+    empty = cells[1].count("")
+    left = f"; {empty:,} of {len(cells[1]):,} items have none: calibrate with --drop-unlabelled"
     return f"Written: {path}, the labels{left if empty else ''}"
 
 
@@ -206,7 +196,7 @@ def _read_items(name: str) -> list[str]:
     return [line for line in read_lines(name) if line.strip()]
 
 
-def _storable(labels: Array, absent: str) -> Array:
+def _storable(labels: Array, absent: str = "-1") -> Array:
     """Return labels without objects; of names, one that is missing is a text."""
     if labels.dtype.kind != "O":
         return labels

@@ -9,26 +9,27 @@ import numpy as np
 import typer
 
 import nacp
-from nacp._types import Array, Ints
+from nacp._types import Ints
 from nacp.audit.plan import same_audit
 from nacp.cli import options
-from nacp.cli.errors import Group, command, example_block
-from nacp.cli.formats.base import separator
-from nacp.cli.formats.text import TextTable
-from nacp.cli.inputs import is_absent, read_points, row_ids, true_labels
-from nacp.cli.models import read_noise
+from nacp.cli.commands import app, command, example_block
+from nacp.cli.formats import TextTable, separator
+from nacp.cli.inputs import is_absent, row_ids, true_labels
+from nacp.cli.models import NoiseOptions
 from nacp.cli.outputs import check_output
+from nacp.cli.sample import Opened, Points
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
 from nacp.files import write_whole
 
-app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich")
+audit_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+app.add_typer(audit_app, name="audit")
 
 _LIKELY = 3  # the number of probable classes that are shown
 _ID, _ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN = "id", "row", "given", "most probable", "checked", "plan"
 
 
-@app.callback(
+@audit_app.callback(
     epilog=example_block(
         "nacp audit choose probs.npy labels.csv --budget 300 -o to-check.csv",
         "nacp calibrate probs.npy labels.csv --audit to-check.csv",
@@ -39,14 +40,14 @@ def _audit() -> None:
 
 
 @command(
-    app,
     "choose",
     "nacp audit choose probs.npy labels.csv --budget 300 -o to-check.csv",
     "nacp audit choose probs.npy labels.csv --budget 300 --items texts.csv",
+    app=audit_app,
 )
 def choose_command(
-    probs: options.Probs,
-    labels: options.Labels,
+    points: Points,
+    noise: NoiseOptions,
     budget: Annotated[int, typer.Option(help="How many labels can be checked.", show_default=False)],
     out: Annotated[Path, options.out("The file to fill in: .csv.")] = Path("to-check.csv"),
     items: Annotated[
@@ -57,15 +58,7 @@ def choose_command(
     ] = None,
     alpha: options.Alpha = 0.1,
     score: options.ScoreName = "hps",
-    noise: options.NoiseText = "",
-    noise_other: options.NoiseOther = None,
-    classes: options.Classes = None,
-    normalize: options.Normalize = False,
-    logits: options.Logits = False,
     seed: options.Seed = 0,
-    separator: options.Separator = None,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Choose which labels to check, and write a table to fill in; a column of ids is carried along.
 
@@ -75,30 +68,29 @@ def choose_command(
     """
     if out.suffix != ".csv":
         raise InputError(str(out), "must end in .csv")
-    check_output(str(out), inputs=(probs, labels, noise, classes, items))
-    with progress_of(f"reading {probs}", quiet):
-        matrix, given, names = read_points(probs, labels, names=classes)
-        carried = _items(items, len(matrix))
-        ids = row_ids(probs) or row_ids(labels)
-        if ids is not None and len(ids) == len(matrix) and _ID not in carried[0]:
+    check_output(str(out), inputs=(points.probs, points.labels, noise.noise, points.classes, items))
+    with progress_of(f"reading {points.probs}"):
+        opened = points.open()
+        n, k = opened.probs.shape
+        carried = _items(items, n)
+        ids = row_ids(points.probs) or row_ids(points.labels)
+        if ids is not None and len(ids) == n and _ID not in carried[0]:
             carried = [[name, *row] for name, row in zip([_ID, *ids], carried, strict=True)]
-        known = read_noise(noise, matrix.shape[1], noise_other, optional=True)
-    with progress_of("choosing", quiet):
+        known = noise.read_noise(k, optional=True)
+    with progress_of("choosing"):
         plan = nacp.choose_audit(
-            matrix,
-            given,
+            opened.probs,
+            opened.labels,
             budget=budget,
             alpha=alpha,
             score=score,
             noise=known,
-            classes=names,
-            normalize=normalize,
-            from_logits=logits,
             random_state=seed,
+            **opened.arguments,
         )
-    write_whole(out, "w", lambda file: _write(file, plan, matrix, given, names, carried))
+    write_whole(out, "w", lambda file: _write(file, plan, opened, carried))
     document = plan.to_dict() | {"rows": plan.rows.tolist(), "out": str(out)}
-    show(as_json, document, plan, f'Fill in the column "{_CHECKED}". Written: {out}')
+    show(document, plan, f'Fill in the column "{_CHECKED}". Written: {out}')
 
 
 def _items(name: str | None, rows: int) -> list[list[str]]:
@@ -114,25 +106,21 @@ def _items(name: str | None, rows: int) -> list[list[str]]:
     return read
 
 
-def _write(
-    file: IO[Any], plan: nacp.AuditPlan, matrix: Array, given: Array, names: Any, items: list[list[str]]
-) -> None:
+def _write(file: IO[Any], plan: nacp.AuditPlan, opened: Opened, items: list[list[str]]) -> None:
     """Write the table: a row for each label to check."""
     writer, said = csv.writer(file, delimiter=separator(".csv")), json.dumps(plan.to_dict())
     writer.writerow([_ROW, *items[0], _GIVEN, _PROBABLE, _CHECKED, _PLAN])
-    called = np.arange(matrix.shape[1]) if names is None else names
+    names = np.arange(opened.probs.shape[1]) if opened.classes is None else opened.classes
     for row in plan.rows.tolist():
-        scores = np.asarray(matrix[row])
+        scores = np.asarray(opened.probs[row])
         likely = np.argsort(scores if plan.score.name == "precomputed" else -scores, kind="stable")[:_LIKELY]
-        probable = "; ".join(f"{called[i]} {scores[i]:.2g}" for i in likely)
-        writer.writerow([row, *items[row + 1], given[row], probable, "", said])
+        probable = "; ".join(f"{names[i]} {scores[i]:.2g}" for i in likely)
+        writer.writerow([row, *items[row + 1], opened.labels[row], probable, "", said])
 
 
-def read_audit(
-    name: str, matrix: Array, given: Array, names: Any, normalize: bool, logits: bool
-) -> tuple[nacp.AuditPlan, tuple[Ints, list[Any]]]:
+def read_audit(name: str, opened: Opened) -> tuple[nacp.AuditPlan, tuple[Ints, list[Any]]]:
     """Read a table that ``nacp audit choose`` wrote and a person filled in: the plan and the labels."""
-    table = TextTable(Path(name))
+    table, names = TextTable(Path(name)), opened.classes
     missing = [column for column in (_ROW, _CHECKED, _PLAN) if column not in table.header]
     if missing:
         raise InputError(name, f'has no column "{missing[0]}"', remedy="fill in what nacp audit choose wrote")
@@ -153,5 +141,6 @@ def read_audit(
         raise InputError(
             name, "has a row or a plan that cannot be read", remedy="leave these columns"
         ) from None
-    plan = same_audit(document, matrix, given, classes=names, normalize=normalize, from_logits=logits)
+    given = {each: opened.arguments[each] for each in ("classes", "normalize", "from_logits")}
+    plan = same_audit(document, opened.probs, opened.labels, **given)
     return plan, (numbers, [labels[i] for i in filled])

@@ -9,20 +9,16 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.audit import read_audit
-from nacp.cli.errors import CONTRADICTED, command
-from nacp.cli.formats.base import few
-from nacp.cli.inputs import read_clean, read_groups, read_points
-from nacp.cli.models import read_noise
+from nacp.cli.commands import CONTRADICTED, command
+from nacp.cli.formats import few
 from nacp.cli.outputs import check_output, described
-from nacp.cli.terminal import complain, progress_of, progress_of_rows, show
+from nacp.cli.sample import Sample, Target
+from nacp.cli.terminal import complain, complain_of_warning, progress_of, progress_of_rows, show
 from nacp.errors import InputError
 from nacp.wrapping import counted
 
-app = typer.Typer()
-
 
 @command(
-    app,
     "calibrate",
     "nacp calibrate probs.npy labels.npy --noise 0.2",
     "nacp calibrate data.npz:probs data.npz:noisy --noise 0.2 --score raps --guarantee pac -o cal.json",
@@ -34,35 +30,18 @@ app = typer.Typer()
     "nacp calibrate probs.npy labels.csv --noise 0.2 --groups points.csv:hospital",
 )
 def calibrate_command(
-    probs: options.Probs,
-    labels: options.Labels,
-    noise: options.NoiseText = "",
-    noise_other: options.NoiseOther = None,
-    clean: options.Clean = None,
-    audit: options.Audit = None,
+    sample: Sample,
+    target: Target,
+    audit: Annotated[
+        str | None,
+        options.file(
+            help="What nacp audit choose wrote, filled in: true labels of the points that it chose."
+        ),
+    ] = None,
     out: Annotated[Path, options.out("The file for the calibration.")] = Path("cal.json"),
-    alpha: options.Alpha = 0.1,
-    score: options.ScoreName = "hps",
-    guarantee: options.GuaranteeName = None,
-    delta: options.Delta = None,
-    classes: options.Classes = None,
-    noise_interval: options.Interval = None,
-    noise_confidence: options.Confidence = 1.0,
-    crossing: options.Crossing = "last",
-    normalize: options.Normalize = False,
-    logits: options.Logits = False,
-    groups: options.Groups = None,
-    by: options.By = None,
-    simultaneous: options.Simultaneous = False,
-    small: options.Small = "error",
-    seed: options.Seed = 0,
     strict: Annotated[
         bool, typer.Option("--strict", help="End with exit code 3 if the labels contradict the noise model.")
     ] = False,
-    drop_unlabelled: options.Drop = False,
-    separator: options.Separator = None,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Find the threshold, and say what is promised.
 
@@ -70,67 +49,33 @@ def calibrate_command(
     labels contradict the noise model (the calibration is written all
     the same, and keeps the warning).
     """
-    check_output(str(out), inputs=(probs, labels, noise, classes, clean, audit))
-    if clean is not None and audit is not None:
+    inputs = (sample.probs, sample.labels, sample.noise, sample.classes, sample.clean, audit)
+    check_output(str(out), inputs=inputs)
+    if audit is not None and sample.clean is not None:
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
-    if audit is not None and drop_unlabelled:
+    if audit is not None and sample.drop_unlabelled:
         raise InputError("drop_unlabelled", "is of no use with checked labels", remedy="drop such rows first")
-    with progress_of(f"reading {probs}", quiet):
-        matrix, noisy, names = read_points(
-            probs, labels, names=classes, clean=clean, groups=groups, drop=drop_unlabelled
-        )
-        k, optional = matrix.shape[1], clean is not None or audit is not None
-        known = read_noise(
-            noise, k, noise_other, noise_interval, noise_confidence, optional=optional, labels=labels
-        )
-        checked: Any = None if clean is None else read_clean(clean, len(matrix), names, noisy=labels)
-        plan = None
+    with progress_of(f"reading {sample.probs}"):
+        opened = sample.open(target.groups, optional=audit is not None)
+        given = opened.arguments | target.arguments(opened)
         if audit is not None:
-            plan, checked = read_audit(audit, matrix, noisy, names, normalize, logits)
-        grouping: Any = None if groups is None else read_groups(groups, len(matrix), names)
-    with warnings.catch_warnings(), progress_of_rows("calibrating", quiet):
+            given["audit"], given["clean"] = read_audit(audit, opened)
+    with warnings.catch_warnings(), progress_of_rows("calibrating"):
         for printed_below in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
             warnings.simplefilter("ignore", printed_below)
         warnings.simplefilter("always", nacp.RepeatedRowsWarning)
-        warnings.showwarning = lambda message, *_, **__: complain(f"Warning: {message}.")
+        warnings.showwarning = complain_of_warning
         try:
-            found: Any = nacp.calibrate(
-                matrix,
-                noisy,
-                noise=known,
-                clean=checked,
-                audit=plan,
-                alpha=alpha,
-                score=score,
-                guarantee=guarantee,
-                delta=delta,
-                crossing=crossing,
-                classes=names,
-                normalize=normalize,
-                from_logits=logits,
-                random_state=seed,
-                groups=grouping,
-                by=by,
-                simultaneous=simultaneous,
-                small=small,
-            )
+            found: Any = nacp.calibrate(opened.probs, opened.labels, **given)
         except InputError as error:
             # The true labels are in the file of the audit.
             raise error.about(audit) if audit is not None and error.argument == "clean" else error from None
     found.save(out)
-    obstacle = _obstacle(found)
-    if obstacle is not None:
-        complain(f"Warning: {obstacle}.")
-    show(as_json, described(found) | {"out": str(out)}, found, f"Written: {out}")
+    if isinstance(found, nacp.Calibration) and found.obstacle is not None:
+        complain(f"Warning: no threshold keeps the promise, so the sets hold all {found.k:,} classes.")
+    elif isinstance(found, nacp.GroupedCalibration) and found.infinite:
+        groups = f"{counted(len(found.infinite), 'group')} no threshold keeps the promise"
+        complain(f"Warning: in {groups}: {few(found.infinite)}.")
+    show(described(found) | {"out": str(out)}, found, f"Written: {out}")
     if strict and found.warnings:
         raise typer.Exit(CONTRADICTED)
-
-
-def _obstacle(found: nacp.Calibration | nacp.GroupedCalibration) -> str | None:
-    """Return what to say where no threshold keeps the promise."""
-    if isinstance(found, nacp.Calibration):
-        all_classes = f"no threshold keeps the promise, so the sets hold all {found.k:,} classes"
-        return None if found.obstacle is None else all_classes
-    if not found.infinite:
-        return None
-    return f"in {counted(len(found.infinite), 'group')} no threshold keeps the promise: {few(found.infinite)}"

@@ -1,42 +1,29 @@
-"""``nacp demo``: what label noise does to prediction sets, and what noise-awareness does about it.
-
-Trains a classifier of several hundred languages on short snippets of text, replaces a fifth of the
-calibration labels, and compares the sets of all methods by their size and coverage, over random splits into
-calibration and test snippets. Needs the extra ``nacp[sklearn]``.
-"""
+"""``nacp demo``: what label noise does to prediction sets, and what noise-awareness does about it."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 import nacp
 from nacp._types import Array, Ints
-from nacp.cli import options
-from nacp.cli.errors import command
+from nacp.cli.commands import command
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import progress_of, show
 from nacp.datasets import Languages, load_languages
 from nacp.guarantees import PAC, Expected
 from nacp.paper.methods import aware, six_methods
 from nacp.paper.splits import run_splits
-
-app = typer.Typer()
+from nacp.wrapping import table_lines
 
 NOISE = nacp.UniformNoise(0.2)
 ALPHA = 0.1
 SCORES = ("hps", "aps", "raps")
 SPLITS = 10
-TUNING = 20
-"""The number of each language's training snippets that choose the temperature; the others train."""
-SHOWN = ("English", "Norwegian, Bokmål", "Galician", "Ukrainian", "Zulu")
-"""The languages whose first test snippet is shown."""
+TUNING = 20  # the number of each language's training snippets that choose the temperature
+SHOWN = ("English", "Norwegian, Bokmål", "Galician", "Ukrainian", "Zulu")  # their first snippets are shown
 
 
 class Row(NamedTuple):
@@ -52,11 +39,9 @@ class Row(NamedTuple):
     full: bool  # whether the sets hold all classes in every split
 
 
-@command(app, "demo", "nacp demo", "nacp demo --report languages.html")
+@command("demo", "nacp demo", "nacp demo --report languages.html", tables=False)
 def demo_command(
     report: Annotated[Path, typer.Option(help="The file for the report.")] = Path("nacp-demo.html"),
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Train a classifier of 472 languages, spoil its calibration labels, and show what helps."""
     try:
@@ -66,7 +51,7 @@ def demo_command(
             "the demo trains a classifier of scikit-learn, which is missing: pip install nacp[sklearn]"
         ) from None
     check_output(str(report))
-    with progress_of("reading", quiet) as say:
+    with progress_of("reading") as say:
         data = load_languages()
         calibration, test = classify(data, say)
         labels = data.calibration.labels
@@ -78,30 +63,28 @@ def demo_command(
             name: nacp.calibrate(calibration, noisy, noise=noise, alpha=ALPHA, random_state=0)
             for name, noise in (("Noisy-CP", None), ('nacp "pac"', NOISE))
         }
-    if as_json:
-        show(True, {"splits": SPLITS, "rows": [row._asdict() for row in rows], "report": str(report)})
-        return
-    console = Console()
     accuracy = (probs.argmax(axis=1) == truth).mean()
-    console.print(
+    introduction = (
         f"Which of {len(data.names)} languages is a text of 20 to 60 letters in? A classifier of character "
         f"pairs is right for {accuracy:.1%} of {len(truth):,} snippets. Its prediction sets should hold the "
         f"true language {1 - ALPHA:.0%} of the time. They are calibrated on one half of the snippets, "
         f"{NOISE.rate:.0%} of whose labels were replaced by random ones, and tested on the other half; this "
         f"is done {SPLITS} times, on random halves.\n"
     )
-    for table in method_tables(rows):
-        console.print(table)
-    console.print(summary(rows, cals['nacp "pac"'].promise, len(labels)))
-    shown = _shown(data)
-    sets = {name: cal.predict_set(test[shown]).to_lists() for name, cal in cals.items()}
-    for position, index in enumerate(shown):
-        console.print(f"[bold]{escape(data.test.texts[index])}[/bold] ({escape(data.names[index])})")
-        lines = Table.grid(padding=(0, 1))
-        for method, found in sets.items():
-            lines.add_row(f" {method}:", escape(describe(test[index], found[position], data.names)))
-        console.print(lines)
-    console.print(f"\n{escape(f'Written: {report}')}", soft_wrap=True)
+    lines = []
+    for index in _shown(data):
+        lines.append(f"{data.test.texts[index]} ({data.names[index]})")
+        for method, cal in cals.items():
+            (found,) = cal.predict_set(test[[index]]).to_lists()
+            lines.append(f"  {method}: {describe(test[index], found, data.names)}")
+    show(
+        {"splits": SPLITS, "rows": [row._asdict() for row in rows], "report": str(report)},
+        introduction,
+        Tables(rows),
+        summary(rows, cals['nacp "pac"'].promise, len(labels)),
+        *lines,
+        f"\nWritten: {report}",
+    )
 
 
 def classify(data: Languages, say: Callable[[str], None]) -> tuple[Array, Array]:
@@ -155,16 +138,8 @@ def compare(probs: Array, labels: Ints, say: Callable[[str], None]) -> Iterator[
         def progress(done: int, score: str = score) -> None:
             say(f"{score.upper()}: split {done} of {SPLITS}")
 
-        found = run_splits(
-            probs,
-            labels,
-            noise=NOISE,
-            alpha=ALPHA,
-            score=score,
-            methods=methods,
-            splits=SPLITS,
-            progress=progress,
-        )
+        options: dict[str, Any] = {"noise": NOISE, "alpha": ALPHA, "score": score, "splits": SPLITS}
+        found = run_splits(probs, labels, methods=methods, progress=progress, **options)
         for m, method in enumerate(methods):
             (size, size_error), (coverage, coverage_error) = (
                 (float(values.mean()), float(values.std(ddof=1) / np.sqrt(SPLITS)))
@@ -175,17 +150,25 @@ def compare(probs: Array, labels: Ints, say: Callable[[str], None]) -> Iterator[
             yield Row(score, method.name, correction, size, size_error, coverage, coverage_error, full)
 
 
-def method_tables(rows: list[Row]) -> Iterator[Table]:
-    """Return a table of all methods for each score."""
-    for score in SCORES:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=score.upper())
-        table.add_column("method", no_wrap=True)
-        for name in ("size", "% covered"):
-            table.add_column(name, justify="right", no_wrap=True)
-        for row in (each for each in rows if each.score == score):
-            size = f"{row.mean_size:.2f}" if row.mean_size < 100 else f"{row.mean_size:.0f}"
-            table.add_row(row.method, size, f"{100 * row.coverage:.1f} ±{100 * row.coverage_error:.1f}")
-        yield table
+class Tables(NamedTuple):
+    """A table of all methods for each score."""
+
+    rows: list[Row]
+
+    def __str__(self) -> str:
+        lines = []
+        for score in SCORES:
+            cells = [
+                (
+                    row.method,
+                    f"{row.mean_size:.{2 if row.mean_size < 100 else 0}f}",
+                    f"{100 * row.coverage:.1f} ±{100 * row.coverage_error:.1f}",
+                )
+                for row in self.rows
+                if row.score == score
+            ]
+            lines += [score.upper(), *table_lines([("method", "size", "% covered"), *cells], 1), ""]
+        return "\n".join(lines)
 
 
 def summary(rows: list[Row], promise: str, n: int) -> str:

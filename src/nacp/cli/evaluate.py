@@ -1,24 +1,21 @@
 """``nacp evaluate``: the size and coverage of sets, and whether the promise was kept."""
 
-from dataclasses import asdict, fields
-from typing import Annotated
+from dataclasses import asdict
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
 
 import nacp
 from nacp.cli import options
-from nacp.cli.errors import FAILED, command
+from nacp.cli.commands import FAILED, command
 from nacp.cli.inputs import read_groups, read_points
-from nacp.cli.models import read_calibration
-from nacp.cli.predict import predict_blocks, read_row_groups, repeat_warnings
-from nacp.cli.terminal import progress_of, show, show_verdict
+from nacp.cli.predict import predict_blocks, read_places, repeat_warnings
+from nacp.cli.terminal import progress_of, show
 from nacp.groups.class_coverage import ClassCoverage, class_coverage
 from nacp.metrics import Evaluation, groups_of_points, summarize
 from nacp.points import check_labels
 from nacp.wrapping import on_one_line, width, wrapped
-
-app = typer.Typer()
 
 _WORST = 5
 _MEANINGS = {
@@ -37,7 +34,6 @@ _MEANINGS = {
 
 
 @command(
-    app,
     "evaluate",
     "nacp evaluate cal.json test.npy truth.npy",
     "nacp evaluate cal.json test.csv test.csv:truth",
@@ -53,9 +49,6 @@ def evaluate_command(
         str | None,
         options.file(help="The group of each row, or of each class: coverage is measured in each."),
     ] = None,
-    separator: options.Separator = None,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Measure the sets on points whose true labels are known, and say whether the promise was kept.
 
@@ -67,60 +60,57 @@ def evaluate_command(
 
     The exit code is 0 for a pass, 1 for a fail and 2 for wrong input.
     """
-    cal = read_calibration(calibration, probs, labels)
+    cal = nacp.load(calibration)
     repeat_warnings(cal)
-    with progress_of(f"reading {probs}", quiet):
+    with progress_of(f"reading {probs}"):
         matrix, true, _ = read_points(probs, labels, cal.classes, k=cal.k, groups=groups)
         numbers = check_labels(true, len(matrix), cal.k, cal.classes)
-        grouping = places = None
+        places, grouping = None, None
         if isinstance(cal, nacp.GroupedCalibration):
-            grouping = read_row_groups(cal, groups, len(matrix))
-            places = cal.names, cal.places(numbers, grouping)
+            places = read_places(cal, groups, len(matrix))
+            grouping = cal.names, cal.places(numbers) if places is None else places
         elif groups is not None:
             measured = read_groups(groups, len(matrix), cal.classes)
-            places = groups_of_points(measured, numbers, cal.k, cal.classes)
+            grouping = groups_of_points(measured, numbers, cal.k, cal.classes)
     covered, sizes = np.empty(len(matrix), dtype=bool), np.empty(len(matrix), dtype=np.int64)
-    with progress_of("evaluating", quiet, len(matrix)) as said:
-        done = 0
-        for sets, _ in predict_blocks(cal, matrix, no_empty, grouping):
-            rows = slice(done, done + len(sets))
-            covered[rows], sizes[rows] = sets.contains(true[rows]), sets.sizes
-            said(done := rows.stop)
-    result = summarize(covered, sizes, numbers, cal.alpha, places)
+    with progress_of("evaluating", len(matrix)) as said:
+        for start, rows, sets in predict_blocks(cal, matrix, no_empty, places):
+            here = slice(start, start + rows.n)
+            covered[here], sizes[here] = sets.contains(true[here]), sets.sizes
+            said(here.stop)
+    result = summarize(covered, sizes, numbers, cal.alpha, grouping)
     by_class = class_coverage(covered, numbers, cal.k, classes=cal.classes)
     verdict = nacp.judge(cal, result)
     document = result.to_dict() | {
         "worst_classes": by_class.worst(_WORST),
         "verdict": asdict(verdict) | {"sentence": on_one_line(verdict)},
     }
-    show(as_json, document, _Explained(result, by_class))
-    if not as_json:
-        show_verdict(verdict)
+    show(document, _Explained(result, by_class, verdict))
     if not verdict.passed:
         raise typer.Exit(FAILED)
 
 
-class _Explained:
-    """An evaluation as it is printed: each number with its meaning, and the classes covered least."""
+class _Explained(NamedTuple):
+    """What is printed: each number with its meaning, the classes covered least, the verdict."""
 
-    def __init__(self, result: Evaluation, by_class: ClassCoverage) -> None:
-        self.result, self.by_class = result, by_class
+    result: Evaluation
+    by_class: ClassCoverage
+    verdict: nacp.Verdict
 
     def __str__(self) -> str:
         intervals = {"coverage": self.result.coverage_interval, "mean_size": self.result.size_interval}
         lines = []
-        for name in (each.name for each in fields(self.result) if each.name in _MEANINGS):
-            value, meaning = getattr(self.result, name), _MEANINGS[name]
+        for name, meaning in _MEANINGS.items():
+            value = getattr(self.result, name)
             if value is None:
                 continue
             if name in intervals:
                 low, high = intervals[name]
                 meaning += f"; 95% interval: {low:.6g} to {high:.6g}"
-            shown = f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
-            text = f"{name.replace('_', ' ')}: {shown}"
+            text = f"{name.replace('_', ' ')}: {f'{value:,}' if isinstance(value, int) else f'{value:.6g}'}"
             if width() > 70:
                 lines.append(wrapped(f"{text:<38}{meaning}", " " * 38))
             else:
                 lines.append(wrapped(f"{text} ({meaning})", "  "))
         groups = [] if self.result.groups is None else ["", self.result.groups.table(_WORST)]
-        return "\n".join([*lines, *groups, "", self.by_class.table(_WORST), ""])
+        return "\n".join([*lines, *groups, "", self.by_class.table(_WORST), "", str(self.verdict)])

@@ -9,32 +9,8 @@ import numpy as np
 
 from nacp._types import Array, Bools
 from nacp.audit.checked_labels import UNDECIDED
-from nacp.cli.formats import open_table, read_array
-from nacp.cli.formats.base import (
-    ARRAYS,
-    LABEL,
-    NAMED,
-    NUMBERED,
-    PROBS,
-    STDIN,
-    TEXTS,
-    TRUE,
-    Table,
-    are_numbers,
-    are_whole,
-    as_cell,
-    checked,
-    few,
-    is_table,
-    kind,
-    label_column,
-    pick,
-    split_key,
-    text_lines,
-    unknown,
-)
-from nacp.cli.formats.npy import UNREADABLE
-from nacp.cli.formats.text import TextTable
+from nacp.cli import formats
+from nacp.cli.formats import Table, are_whole, few, is_table, kind, open_table, read_array, split_key
 from nacp.cli.terminal import complain
 from nacp.errors import InputError
 from nacp.labels import LabelTable
@@ -65,68 +41,54 @@ def read_matrix(
     *,
     ids: str | None = None,
     with_ids: bool = False,
-    titled: bool = False,
 ) -> Matrix:
     """Read a matrix and the names of its columns, if it has any.
 
-    ``.npy`` is memory-mapped. Of several arrays in ``.npz`` or ``.safetensors``, ``file.npz:key`` names one;
-    the default is `usual`. In tables (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, and CSV on standard
-    input, ``-``) the columns are the classes. If these are known, they are found by name. Else all columns
-    are taken but a first one whose header is id, item, index, row or empty, and those that other inputs
-    (`beside`: labels, then true labels) take from the same file. A ``.parquet`` or ``.jsonl`` file may also
-    hold one column of lists. `titled`: the first of the classes may be a title above them.
+    Of several arrays ``file.npz:key`` names one; the default is `usual`. In tables the columns are the
+    classes. If these are known, they are found by name. Else all columns are taken but a first one that
+    numbers or names the rows, and those that other inputs (`beside`: labels, then true labels) take from the
+    same file. A ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
 
     The rows are named by the column `ids`; with `with_ids` by default by one called id.
     """
     path, key = split_key(name)
-    if kind(path) in ARRAYS:
-        if ids is not None:
-            raise InputError("id", f"names a column, and {path} has none", remedy="leave it out")
+    table = None if kind(path) in formats.ARRAYS else open_table(path, key)
+    lists = None if table is None else table.lists(key)
+    header = None if table is None else table.matrix_header
+    if ids is not None and header is None:
+        raise InputError("ids", f"names a column, and those of {path} have no names", remedy="leave it out")
+    if table is None:
         return Matrix(read_array(path, key, usual))
-    table = open_table(path, key)
-    found = table.lists(key)
-    header = table.matrix_header
     if header is None:
-        if ids is not None:
-            raise InputError(
-                "id", f"names a column, and those of {path} have no names", remedy="leave it out"
-            )
-        if kind(path) in TEXTS and any(split_key(each)[0] == path for each in beside if each):
+        if kind(path) in formats.TEXTS and any(split_key(each)[0] == path for each in beside if each):
             raise InputError(
                 str(path),
                 "has no header, so its labels cannot be told from its probabilities: add a first line of "
                 "names, or give the labels in a file of their own",
             )
-    at = None if header is None else _id_column(path, header, key, classes, ids, with_ids)
-    named = None if at is None else table.cells(at, gaps=True)
-    if found is None:
-        columns = list(range(table.width))
-        if header is not None:
-            columns = _class_columns(table, header, classes, beside, ids, titled)
-        found = table.numbers(columns), None if header is None else [header[i] for i in columns]
-    values, names = found
+        values, names = lists or (table.numbers(range(table.width)), None)
+        return Matrix(values, names)
+    at = _id_column(path, header, key, classes, ids) if with_ids or ids else None
+    named = None if at is None else table.cells(at)
+    if lists is None:
+        columns = _class_columns(table, header, classes, beside, ids)
+        lists = table.numbers(columns), [header[i] for i in columns]
+    values, names = lists
     return Matrix(values, None if names == _places(len(names or ())) else names, named)
 
 
 def _id_column(
-    path: Path,
-    header: list[str],
-    key: str | None,
-    classes: Sequence[Any] | None,
-    ids: str | None,
-    with_ids: bool,
+    path: Path, header: list[str], key: str | None, classes: Sequence[Any] | None, ids: str | None
 ) -> int | None:
     """Return which column names the rows; say which columns are left out if none does."""
     if ids is not None:
-        return header.index(pick(path, header, ids, ids))
-    if not with_ids or len(header) == 1:
-        return None
+        return header.index(formats.pick(path, header, ids, ids))
     known = set(map(str, classes or ()))
-    if header[0].lower() in NUMBERED - known:
+    if len(header) > 1 and header[0].lower() in formats.NUMBERED - known:
         return 0
-    held = known.intersection(header) or {key, *PROBS}.intersection(header)
+    held = known.intersection(header) or {key, *formats.PROBS}.intersection(header)
     others = [each for each in header if held and each not in held]
-    named = next((each for each in others if each.lower() in NAMED), None)
+    named = next((each for each in others if each.lower() in formats.NAMED), None)
     if others and named is None:
         complain(f"Left out, as no class: {few(others)}. To name the rows by one: --id {others[0]}")
     return None if named is None else header.index(named)
@@ -138,21 +100,20 @@ def _class_columns(
     classes: Sequence[Any] | None,
     beside: Sequence[str | None],
     ids: str | None,
-    titled: bool,
 ) -> list[int]:
     """Return which columns hold probabilities: those of the known classes, or all but labels and ids."""
     wanted = [str(each) for each in classes or ()]
-    if titled and wanted and wanted[0] not in header:
-        del wanted[0]
     if not set(header).isdisjoint(wanted):
+        # The first of the names in a file may be a title; `_in_order` refuses the columns if it is a class.
+        wanted = wanted if wanted[0] in header else wanted[1:]
         _refuse_missing(str(table.path), header, wanted)
         return [header.index(each) for each in wanted]
     left = set() if ids is None else {header.index(ids)}
     for i, (source, column) in enumerate(split_key(each or "") for each in beside):
         if source == table.path and len(header) > 1:
-            left.add(label_column(table, column, true=i > 0))
+            left.add(table.label_column(column, true=i > 0))
     found = [i for i in range(len(header)) if i not in left]
-    return found[1:] if len(found) > 1 and header[found[0]].lower() in NUMBERED else found
+    return found[1:] if len(found) > 1 and header[found[0]].lower() in formats.NUMBERED else found
 
 
 def read_points(
@@ -168,31 +129,17 @@ def read_points(
 ) -> tuple[Array, Array, Sequence[Any] | None]:
     """Read probabilities with their labels, and the classes.
 
-    The classes are those given, or those in the file `names`, or the names of the columns. Where both are
-    there, named columns are put in the order of the classes. Both may be in one table: the column called
-    label, or the one that ``file.csv:column`` names, then holds the labels. `k` is for classes that are known
-    by number alone, as in `read_rows`. `clean` are true labels, and `groups` groups, that may be in the same
-    table, too. `drop`: rows without a label are left out with a message. Where files name their rows, they
-    must agree.
+    The classes are those given, or those in the file `names`, or the names of the columns, which are put in
+    the order of the classes. `k` is for classes that are known by number alone. Labels, true labels (`clean`)
+    and `groups` may be columns of the same table. `drop`: rows without a label are left out with a message.
     """
-    if probs == labels == STDIN:
+    if probs == labels == formats.STDIN:
         raise InputError("standard input", "can be read once only: give a file for probs or for labels")
-    try:
-        matrix, known = read_rows(probs, classes, names, (labels, clean, groups), k)
-        if matrix.ndim != 2:
-            raise InputError(probs, "must hold a matrix of shape (n, k)", found=matrix.shape)
-    except InputError:
-        path = split_key(probs)[0]
-        if labels != STDIN and path.is_file() and path != split_key(labels)[0] and _looks_like_probs(labels):
-            raise InputError(
-                "the arguments",
-                f"look swapped: {labels} holds a matrix, and {probs} does not",
-                remedy="probabilities come first, then labels",
-            ) from None
-        raise
     if drop and (clean or groups) is not None:
-        other = "checked labels" if groups is None else "groups"
-        raise InputError("drop_unlabelled", f"is of no use with {other}", remedy="drop such rows first")
+        raise InputError(
+            "drop_unlabelled", "is of no use with checked labels or groups", remedy="drop such rows first"
+        )
+    matrix, known = read_rows(probs, classes, names, (labels, clean, groups), k)
     read = read_labels(labels, len(matrix), known, gaps=drop)
     refuse_other_order(probs, labels, clean, groups)
     if drop and len(read) == len(matrix):
@@ -204,15 +151,11 @@ def read_points(
         raise _other_length(labels, read, probs, len(matrix))
     if known is None and read.dtype.kind in "US" and read.size:
         name = next((str(cell) for cell in read.flat if not are_whole([str(cell)])), str(read.flat[0]))
-        held = f"holds names such as {name!r}, but"
-        if k is not None:
-            raise InputError(
-                labels, f"{held} the classes are known by number alone: calibrate with --classes FILE"
-            )
+        remedy = f"pass --classes FILE with the {matrix.shape[1]:,} names in the order of the columns"
         raise InputError(
             labels,
-            f"{held} the columns of {probs} have none: pass --classes FILE with the {matrix.shape[1]:,} "
-            "names in the order of the columns",
+            f"holds names such as {name!r}, but the columns of {probs} have none",
+            remedy=remedy if k is None else "calibrate with --classes FILE",
         )
     if known is not None and read.ndim == 1:
         allowed = set(known)
@@ -224,18 +167,13 @@ def read_points(
 
 def _other_length(labels: str, read: Array, probs: str, rows: int) -> InputError:
     """Return the error for labels that are more or fewer than the rows."""
+    held, remedy = f"{len(read):,} labels", None
     if read.ndim == 2:
-        return InputError(
-            labels,
-            f"holds labels of {len(read):,} items, but {probs} has {rows:,} rows",
-            remedy="nacp noise annotators --labels FILE --items FILE writes them in the order of the rows",
-        )
-    headed = len(read) == rows + 1 and kind(labels) in TEXTS
-    return InputError(
-        labels,
-        f"holds {len(read):,} labels, but {probs} has {rows:,} rows",
-        remedy=f"if its first line is a header, give {labels}:HEADER" if headed else None,
-    )
+        held = f"labels of {len(read):,} items"
+        remedy = "nacp noise annotators --labels FILE --items FILE writes them in the order of the rows"
+    elif len(read) == rows + 1 and kind(labels) in formats.TEXTS:
+        remedy = f"if its first line is a header, give {labels}:HEADER"
+    return InputError(labels, f"holds {held}, but {probs} has {rows:,} rows", remedy=remedy)
 
 
 def read_rows(
@@ -247,13 +185,10 @@ def read_rows(
 ) -> tuple[Array, Sequence[Any] | None]:
     """Read probabilities and the classes, as `read_points` does.
 
-    With `k` and without `classes` these are known by number alone: a header of such numbers gives their
-    order, and names are ignored.
+    With `k` and without `classes`, a header of numbers gives their order, and names are ignored.
     """
     wanted = read_class_list(names) if classes is None and names is not None else classes
-    titled = wanted is not classes and kind(str(names)) in TEXTS
-    read = read_matrix(probs, classes=wanted, beside=beside, titled=titled)
-    return _in_order(probs, read, classes, names, k)
+    return _in_order(probs, read_matrix(probs, classes=wanted, beside=beside), classes, names, k)
 
 
 def read_new(
@@ -268,35 +203,28 @@ def read_new(
     return _in_order(probs, read, classes, None, k)[0], read.ids
 
 
-def read_test(
-    probs: str | None, labels: str | None, classes: Sequence[Any] | None, k: int
-) -> tuple[Array | None, Array | None]:
-    """Read the points on which sets are measured, if there are some, and their labels."""
-    if probs is None and labels is not None:
-        raise InputError("test_labels", "needs --test-probs, the probabilities of the same points")
-    if probs is None or labels is None:
-        return None if probs is None else read_rows(probs, classes, k=k)[0], None
-    return read_points(probs, labels, classes, k=k)[:2]
-
-
 def _in_order(
     probs: str, read: Matrix, classes: Sequence[Any] | None, names: str | None, k: int | None
 ) -> tuple[Array, Sequence[Any] | None]:
     """Return the columns in the order of the classes, and these."""
     matrix, header, _ = read
-    if matrix.ndim == 2 and matrix.shape[1] > 2 and kind(split_key(probs)[0]) not in ARRAYS:
+    if matrix.ndim != 2:
+        raise InputError(
+            probs,
+            "must hold a matrix of shape (n, k)",
+            found=matrix.shape,
+            remedy="probabilities come first, then labels",
+        )
+    if matrix.shape[1] > 2 and kind(split_key(probs)[0]) not in formats.ARRAYS:
         _refuse_row_numbers(probs, matrix)
     if classes is None and k is not None:
         if header is None or not are_whole(header):
             return matrix, None
         if sorted(header) != sorted(_places(k)):
-            raise InputError(
-                probs,
-                f"begins with {few(header)}: these are no probabilities, and not the numbers of the {k:,} "
-                "classes",
-            )
+            problem = f"begins with {few(header)}: these are not the numbers of the {k:,} classes"
+            raise InputError(probs, problem)
         return matrix[:, [header.index(place) for place in _places(k)]], None
-    if names is not None and matrix.ndim == 2:
+    if names is not None:
         classes = read_classes(names, matrix.shape[1])
     if header is None or classes is None:
         return matrix, classes or header
@@ -306,16 +234,12 @@ def _in_order(
 
 
 def _refuse_row_numbers(name: str, matrix: Array) -> None:
-    """Refuse a first column that counts the rows, or has another whole number for each of many."""
-    n, first, *others = len(matrix), *matrix.T
-
-    def numbers(column: Array) -> bool:
-        return bool(np.all(column == np.rint(column))) and len(np.unique(column)) == n
-
-    if n < 3 or not numbers(first):
-        return
-    counts = np.array_equal(first, np.arange(n) + first[0])
-    if counts or (n >= _MIN_NUMBERED and not any(map(numbers, others))):
+    """Refuse a first column with a different whole number in each of many rows, if no other column is so."""
+    n = len(matrix)
+    numbering = [
+        bool(np.all(column == np.rint(column))) and len(np.unique(column)) == n for column in matrix.T
+    ]
+    if n >= _MIN_NUMBERED and numbering[0] and not any(numbering[1:]):
         raise InputError(
             name, "seems to number its rows in the first column", remedy="call that id, or leave it out"
         )
@@ -326,15 +250,6 @@ def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> Non
     missing = next((str(each) for each in classes if str(each) not in header), None)
     if missing is not None:
         raise InputError(name, f"has no column {missing!r}; its columns are {few(header)}")
-
-
-def _looks_like_probs(labels: str) -> bool:
-    """Return whether a file holds a matrix with two columns or more, and numbers that are not whole."""
-    try:
-        matrix = read_matrix(labels).values
-        return matrix.ndim == 2 and matrix.shape[1] > 1 and not np.all(matrix[:100] == np.rint(matrix[:100]))
-    except (ValueError, OSError, TypeError):
-        return False
 
 
 def _places(k: int) -> list[str]:
@@ -361,7 +276,7 @@ def read_labels(
     columns called label and checked, the first is not meant.
     """
     path, key = split_key(name)
-    if kind(path) in ARRAYS:
+    if kind(path) in formats.ARRAYS:
         read = read_array(path, key, "labels")
         if read.dtype.kind == "f" and np.array_equal(read, np.rint(read)):
             read = read.astype(np.int64)
@@ -392,8 +307,8 @@ def _begins_with_header(
     if gaps and rows is not None:
         cells = _without_last_gaps(cells, rows + 1)
     too_many = rows is None or len(cells) == rows + 1
-    if are_numbers([first]):
-        return too_many and not any(are_numbers([cell]) for cell in rest)
+    if formats.are_numbers([first]):
+        return too_many and not any(formats.are_numbers([cell]) for cell in rest)
     return too_many or are_whole(rest)
 
 
@@ -468,36 +383,22 @@ def true_labels(read: Array, classes: Sequence[Any] | None) -> Array:
 def read_pairs(noisy: str, true: str, classes: Sequence[Any] | None = None) -> tuple[Array, Array, int]:
     """Read noisy and true labels of the items that have both; return them with the number of all items."""
     given = read_labels(noisy, classes=classes, gaps=True)
-    if given.ndim != 1:
-        raise InputError(noisy, "must hold one label for each item", found=given.shape)
-    if not len(given):
-        raise InputError(noisy, "holds no label")
+    if given.ndim != 1 or not len(given):
+        raise InputError(noisy, "must hold a label for each item", found=given.shape)
     refuse_other_order(noisy, true)
     there, values = present(given, classes)
-    _refuse_names(noisy, values, classes)
+    if classes is None and values.dtype.kind in "US":
+        raise InputError(noisy, "holds names: pass --classes FILE with all of them in order")
     clean = read_clean(true, len(given), classes)
     known = np.array([each is not None for each in clean], dtype=bool)
     if not known[there].any():
         raise InputError(true, "has no label for an item that has a noisy one")
-    labels = np.array(clean[there & known].tolist())
-    _refuse_names(true, labels, classes)
-    return values[known[there]], labels, len(given)
-
-
-def _refuse_names(name: str, labels: Array, classes: Sequence[Any] | None) -> None:
-    """Refuse names of classes where the classes are not known."""
-    if classes is None and labels.dtype.kind in "US" and len(labels):
-        raise InputError(
-            name, f"holds names such as {str(labels[0])!r}: pass --classes FILE with all of them in order"
-        )
+    return values[known[there]], np.array(clean[there & known].tolist()), len(given)
 
 
 def refuse_same(noisy: str, true: str) -> None:
     """Refuse to take one column for the noisy labels and for the true ones."""
-    (first, noisy_key), (second, true_key) = split_key(noisy), split_key(true)
-    if not (first.is_file() and second.is_file() and first.samefile(second)):
-        return
-    if noisy_key == true_key or _column(first, noisy_key) == _column(second, true_key):
+    if noisy == true or _column(noisy) == _column(true):
         raise InputError(
             true,
             "is given twice, as the labels and as the true labels",
@@ -505,23 +406,24 @@ def refuse_same(noisy: str, true: str) -> None:
         )
 
 
-def _column(path: Path, key: str | None) -> str | None:
-    """Return which column or array of a file is meant."""
-    if kind(path) in ARRAYS:
-        return key or "labels"
-    table = open_table(path, key)
-    return None if table.header is None else table.header[label_column(table, key)]
+def _column(name: str) -> tuple[Path, str | None]:
+    """Return which column or array of which file is meant."""
+    path, key = split_key(name)
+    if key is None and is_table(path) and path.is_file():
+        table = open_table(path)
+        key = None if table.header is None else table.header[table.label_column(None)]
+    return path.resolve(), key or "labels"
 
 
 def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array | LabelTable:
     """Read labels by several annotators: a row per item, a column per annotator."""
     path, key = split_key(name)
-    if kind(path) not in TEXTS and name != STDIN:
+    if kind(path) not in formats.TEXTS and name != formats.STDIN:
         return read_matrix(name, "labels").values
     if key is not None:
         raise InputError(str(path), "is read whole, a column per annotator", remedy=f"give it without :{key}")
     try:
-        return from_cells([row for _, row in TextTable(path).rows()], classes)
+        return from_cells([row for _, row in formats.TextTable(path).rows()], classes)
     except InputError as error:
         raise error.about(str(path)) if error.argument == "labels" else error from None
 
@@ -532,23 +434,19 @@ def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array |
 def row_ids(name: str) -> list[str] | None:
     """Return the cells of a first column called id, item or items, or such an array of ``.npz``, if any."""
     path, key = split_key(name)
-    if name == STDIN or not path.is_file():
-        return None
-    if path.suffix == ".npz":
+    if path.suffix == ".npz" and path.is_file():
         try:
             with np.load(path, allow_pickle=False) as file:
-                there = [each for each in file.files if each.lower() in NAMED and each != key]
-                found = file[there[0]] if len(there) == 1 else np.zeros((0, 0))
-        except UNREADABLE:  # reported when its labels are read
+                named = [each for each in file.files if each.lower() in formats.NAMED and each != key]
+                found = file[named[0]] if len(named) == 1 else np.zeros((0, 0))
+        except formats.UNREADABLE:  # reported when its labels are read
             return None
-        return [as_cell(each) for each in found.tolist()] if found.ndim == 1 else None
-    if not is_table(path):
+        return [formats.as_cell(each) for each in found.tolist()] if found.ndim == 1 else None
+    if name == formats.STDIN or not path.is_file() or not is_table(path):
         return None
     table = open_table(path)
     first = (table.header or [""])[0]
-    if table.width == 1 or first.lower() not in NAMED or first == key:
-        return None
-    return table.cells(0, gaps=True)
+    return table.cells(0) if table.width > 1 and first.lower() in formats.NAMED and first != key else None
 
 
 def refuse_other_order(*names: str | None) -> None:
@@ -578,7 +476,7 @@ def refuse_other_order(*names: str | None) -> None:
 def read_classes(name: str, k: int) -> list[str]:
     """Read the names of k classes."""
     names = read_class_list(name)
-    if kind(name) in TEXTS and len(names) == k + 1:
+    if kind(name) in formats.TEXTS and len(names) == k + 1:
         del names[0]
     if len(names) != k or len(set(names)) != k:
         raise InputError(
@@ -595,13 +493,13 @@ def read_class_list(name: str) -> list[str]:
     A first line that is called class, name, label or the like is a header; of several columns it says which
     one is meant. Above probabilities it is the header that names the classes.
     """
-    path = checked(Path(name))
+    path = formats.checked(Path(name))
     if path.suffix == ".json":
         read = _read_json(path)
         if not isinstance(read, list) or not all(isinstance(each, str) for each in read):
-            raise InputError(str(path), 'must hold a list of names, such as ["cat", "dog"]')
-    elif kind(path) in TEXTS:
-        table = TextTable(path)
+            raise InputError(name, 'must hold a list of names, such as ["cat", "dog"]')
+    elif kind(path) in formats.TEXTS:
+        table = formats.TextTable(path)
         read = _above_probabilities(table)
         if not read:
             read, headed = table.labels(None, called=_TITLES)
@@ -611,17 +509,17 @@ def read_class_list(name: str) -> list[str]:
     return [each.strip() for each in read]
 
 
-def _above_probabilities(table: TextTable) -> list[str]:
+def _above_probabilities(table: formats.TextTable) -> list[str]:
     """Return the names of the columns of probabilities, if a table has such ones."""
     rows = table.rows(gaps=True)
     (_, header), (_, cells) = next(rows), next(rows, (0, []))
-    if are_numbers(header) or {name.lower() for name in header} & (_TITLES - LABEL):
+    if formats.are_numbers(header) or {name.lower() for name in header} & (_TITLES - formats.LABEL):
         return []
-    other = LABEL | TRUE | (NUMBERED if header[0].lower() in NUMBERED else set())
+    other = formats.LABEL | formats.TRUE | (formats.NUMBERED & {header[0].lower()})
     found = {
         name: float(cell)
         for name, cell in zip(header, cells, strict=False)
-        if are_numbers([cell]) and name.lower() not in other
+        if formats.are_numbers([cell]) and name.lower() not in other
     }
     shares = sum(found.values()) == 1 or not all(map(float.is_integer, found.values()))
     return list(found) if len(found) > 1 and shares else []
@@ -629,13 +527,13 @@ def _above_probabilities(table: TextTable) -> list[str]:
 
 def read_lines(name: str) -> list[str]:
     """Read the lines of a text file."""
-    with text_lines(Path(name)) as file:
+    with formats.text_lines(Path(name)) as file:
         return file.read().splitlines()
 
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(checked(path).read_text(encoding="utf-8-sig"))
+        return json.loads(formats.checked(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InputError(str(path), f"cannot be read as JSON: {error}") from None
 
@@ -646,51 +544,33 @@ def _read_json(path: Path) -> Any:
 def read_groups(name: str, rows: int | None, classes: Sequence[Any] | None) -> Array | Mapping[Any, Any]:
     """Read the group of each row: an array, or one column of a table; or a mapping from classes to groups.
 
-    A mapping is a ``.json`` object, or a table of the two columns class and group. If `rows` is not known
-    there may be any number, and an object may hold the share of each group.
+    A mapping is a ``.json`` object. If `rows` is not known there may be any number, and an object may hold
+    the share of each group.
     """
     path, key = split_key(name)
     if path.suffix == ".json":
         found = _read_json(path)
         if not isinstance(found, dict):
-            raise InputError(str(path), 'must hold an object from classes to groups, such as {"cat": "pet"}')
-        if rows is None and all(isinstance(share, float) for share in found.values()):
-            return found
-        return _by_class(found, classes)
-    if kind(path) in ARRAYS:
-        values = read_array(path, key, "groups")
-        values = np.array([as_cell(each) for each in values.ravel().tolist()]).reshape(values.shape)
-    elif is_table(path):
-        table = open_table(path, key)
-        if key is None and [cell.lower() for cell in table.header or ()] == ["class", "group"]:
-            return _by_class(_pairs(table), classes)
-        cells, headed = table.labels(key, called={"group", "groups"}, gaps=True)
-        if not headed and rows is not None and len(cells) == rows + 1:
-            del cells[0]
-        values = np.array(cells)
+            raise InputError(name, 'must hold an object from classes to groups, such as {"cat": "pet"}')
+        shares = rows is None and all(isinstance(share, float) for share in found.values())
+        return found if shares else _by_class(found, classes)
+    if kind(path) in formats.ARRAYS:
+        read = read_array(path, key, "groups")
+        values = np.array([formats.as_cell(each) for each in read.ravel().tolist()]).reshape(read.shape)
     else:
-        raise unknown(path)
-    if rows is not None and values.shape != (rows,):
+        cells, headed = open_table(path, key).labels(key, called={"group", "groups"}, gaps=True)
+        values = np.array(cells[1:] if not headed and len(cells) - 1 == rows else cells, dtype=str)
+    if rows is not None and (values.ndim != 1 or len(values) != rows):
         raise InputError(
             name,
             f"must hold {rows:,} groups, one for each row of PROBS",
             found=f"{values.shape}",
-            remedy="groups of classes are a .json object, or a table with the columns class and group",
+            remedy="groups of classes are a .json object",
         )
     if (values == "").any():
         row = int(np.argmax(values == ""))
         raise InputError(name, f"has no group in row {row}", remedy="give it a name of its own, as 'unknown'")
     return values
-
-
-def _pairs(table: Table) -> dict[str, str]:
-    """Return the groups of classes in a table of the columns class and group."""
-    found: dict[str, str] = {}
-    for name, group in zip(table.cells(0), table.cells(1, gaps=True), strict=True):
-        if name in found:
-            raise InputError(str(table.path), f"has two lines for class {name!r}")
-        found[name] = group
-    return found
 
 
 def _by_class(groups: dict[str, Any], classes: Sequence[Any] | None) -> Mapping[Any, Any]:

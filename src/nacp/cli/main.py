@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 import nacp
-from nacp.cli import (
+from nacp.cli import (  # noqa: F401  (they add their commands)
     audit,
     calibrate,
     compare,
@@ -18,20 +18,10 @@ from nacp.cli import (
     report,
     reproduce,
 )
-from nacp.cli.errors import Commands, example_block
+from nacp.cli.commands import app, example_block
 from nacp.engine.choose import engine_name
 
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(noise.app, name="noise")
-app.add_typer(audit.app, name="audit")
-for each in (plan, compare, calibrate, predict, evaluate, diagnose, report, demo, reproduce):
-    app.add_typer(each.app)
+__all__ = ["app"]
 
 
 def _version(wanted: bool) -> None:

@@ -1,89 +1,99 @@
-"""The noise models and calibrations that commands are given: as numbers, as matrices, and as files."""
+"""The noise models that commands are given: as numbers, as matrices, and as files."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from nacp._types import Array
-from nacp.calibration import Calibration
-from nacp.cli.formats.base import ARRAYS, TEXTS, are_numbers, checked, few, kind, split_key
+from nacp.cli.formats import ARRAYS, TEXTS, checked, few, kind, split_key
 from nacp.cli.inputs import read_matrix
 from nacp.errors import InputError
 from nacp.estimation import NoiseEstimate
 from nacp.estimation import load as load_estimate
 from nacp.estimation.annotators import ASSUMED
-from nacp.files import load as load_calibration
-from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.noise import UNSAID, NoiseLike, UniformNoise, Unsaid
 
 
-def read_noise(
-    text: str,
-    k: int,
-    other: float | None = None,
-    interval: tuple[float, float] | None = None,
-    confidence: float = 1.0,
-    *,
-    optional: bool = False,
-    labels: str = "",
-) -> NoiseLike | Unsaid:
-    """Read the noise model for k classes from the options of a command.
+@dataclass(frozen=True, kw_only=True)
+class NoiseOptions:
+    """The options that give the noise model."""
 
-    The text is a rate, a file of a (k, k) matrix (rows are the true class), what ``nacp noise`` wrote, or
-    "none": clean labels. A rate may have an interval. Instead `other` may be the rate of wrong labels. The
-    text may be empty if noise is `optional`, as where labels were checked. The model must be that of the
-    `labels`.
-    """
-    if other is not None:
-        if text or interval is not None:
-            name = "--noise" if text else "--noise-interval"
-            raise InputError("noise_other", f"is a rate by itself, and {name} is one of another kind")
-        try:
-            return UniformNoise.other(other, k)
-        except InputError as error:
-            raise error.about("noise_other") from None
-    uncertain = interval is not None or confidence != 1
-    if not text:
-        if not optional:
+    noise: Annotated[
+        str,
+        typer.Option(
+            help="The rate of uniform label noise: of labels that were replaced by a random one, perhaps the "
+            "same (see --noise-other). Or a file of a (k, k) matrix (rows: the true class), what nacp noise "
+            'wrote (.json), or "none".',
+            show_default=False,
+        ),
+    ] = ""
+    noise_other: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead of --noise: the rate of wrong labels, where every other class is equally likely.",
+            metavar="RATE",
+            show_default=False,
+        ),
+    ] = None
+    noise_interval: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="Where the rate lies, if it is not known exactly.", metavar="LOW HIGH"),
+    ] = None
+    noise_confidence: Annotated[float, typer.Option(help="The probability that it lies there.")] = 1.0
+
+    def read_noise(self, k: int, *, optional: bool = False, labels: str = "") -> NoiseLike | Unsaid:
+        """Read the noise model for k classes.
+
+        It need not be given if it is `optional`, as where labels were checked. It must be a model of the
+        `labels` in that file.
+        """
+        uncertain = self.noise_interval is not None or self.noise_confidence != 1
+        if self.noise_other is not None:
+            if self.noise or uncertain:
+                raise InputError("noise_other", "is a rate by itself", remedy="leave the other options out")
+            try:
+                return UniformNoise.other(self.noise_other, k)
+            except InputError as error:
+                raise error.about("noise_other") from None
+        if not self.noise and not optional:
             raise InputError(
                 "noise",
                 'must be given: a rate, a file of a matrix or "none" for labels that are right; or, where '
                 "some labels were checked, --clean FILE",
             )
+        noise = _read_noise(self.noise) if self.noise else UNSAID
         if uncertain:
-            name = "noise_confidence" if interval is None else "noise_interval"
-            raise InputError(name, "is of a noise rate, and there is no --noise", remedy="give --noise, too")
-        return UNSAID
-    noise = _read_noise(text)
-    if uncertain:
-        if not isinstance(noise, float):
-            raise InputError("noise_interval", f"is for a noise rate; --noise is {text}")
-        return UniformNoise(noise, interval, confidence)
-    of_single_labels = isinstance(noise, NoiseEstimate) and ASSUMED in noise.assumption
-    if of_single_labels and split_key(labels)[1] == "vote":
-        raise InputError(
-            labels,
-            f"holds votes, and {text} is the noise of single labels, which are wrong more often",
-            remedy=f"give {labels.removesuffix('vote')}label, or --clean and no --noise",
-        )
-    return noise
+            if not isinstance(noise, float):
+                name = "noise_confidence" if self.noise_interval is None else "noise_interval"
+                raise InputError(name, "is of a noise rate", remedy="give a rate as --noise")
+            return UniformNoise(noise, self.noise_interval, self.noise_confidence)
+        of_single_labels = isinstance(noise, NoiseEstimate) and ASSUMED in noise.assumption
+        if of_single_labels and split_key(labels)[1] == "vote":
+            raise InputError(
+                labels,
+                f"holds votes, and {self.noise} is the noise of single labels, which are wrong more often",
+                remedy=f"give {labels.removesuffix('vote')}label, or --clean and no --noise",
+            )
+        return noise
 
 
 def _read_noise(text: str) -> float | Array | NoiseEstimate | None:
+    """Read a noise rate, a file of a matrix, an estimate, or "none"."""
     if text.lower() == "none":
         return None
     with suppress(ValueError):
         return float(text)
-    if text.endswith("%") and are_numbers([text[:-1]]):
-        share = f"{float(text[:-1]) / 100:g}"
-        raise InputError("noise", "must be a rate such as 0.2", found=repr(text), remedy=f"write {share}")
     if text.endswith(".json"):
         return load_estimate(checked(Path(text)))
     if kind(split_key(text)[0]) not in (*ARRAYS, *TEXTS):
         raise InputError(
             "noise",
-            f"is {text!r}; it must be a rate such as 0.2, a file of a (k, k) matrix (.npy, .npz, "
-            ".safetensors, .csv or .tsv; rows are the true class), a .json file that nacp noise wrote, or "
-            '"none" for labels that are right',
+            'must be a rate such as 0.2, "none" for labels that are right, what nacp noise wrote (.json), '
+            "or a file of a (k, k) matrix (.npy, .npz, .safetensors, .csv or .tsv; rows are the true class)",
+            found=text,
         )
     matrix, header, _ = read_matrix(text, "noise")
     if header is not None:
@@ -93,16 +103,3 @@ def _read_noise(text: str) -> float | Array | NoiseEstimate | None:
             remedy="put its rows and columns in the order of the classes, and leave the header out",
         )
     return matrix
-
-
-def read_calibration(path: Path, *others: str) -> Calibration | GroupedCalibration:
-    """Read what ``nacp calibrate`` wrote, or say that it looks swapped with one of the other arguments."""
-    swapped = next((name for name in others if name.endswith(".json")), None)
-    if swapped is not None and path.suffix != ".json":
-        raise InputError(
-            "the arguments", f"look swapped: the calibration comes first, and that seems to be {swapped}"
-        )
-    if path.is_dir():
-        raise InputError(str(path), "is a folder", remedy="give the file that nacp calibrate wrote")
-    found: Calibration | GroupedCalibration = load_calibration(path)
-    return found

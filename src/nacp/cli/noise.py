@@ -7,15 +7,17 @@ import typer
 
 import nacp
 from nacp.cli import annotators, options
-from nacp.cli.errors import Group, command, example_block
-from nacp.cli.inputs import read_class_list, read_lines, read_pairs, read_points, refuse_same
+from nacp.cli.commands import app, command, example_block
+from nacp.cli.inputs import read_class_list, read_lines, read_pairs, refuse_same
 from nacp.cli.outputs import check_output
+from nacp.cli.sample import Points
 from nacp.cli.terminal import complain, progress_of, show
 
-app = typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich")
+noise_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
+app.add_typer(noise_app, name="noise")
 
 
-@app.callback(
+@noise_app.callback(
     epilog=example_block(
         "nacp noise audit noisy.csv checked.csv --k 10",
         "nacp calibrate probs.npy labels.npy --noise noise.json",
@@ -26,10 +28,10 @@ def _noise() -> None:
 
 
 @command(
-    app,
     "audit",
     "nacp noise audit noisy.npy checked.npy --k 10",
     "nacp noise audit audit.csv:label audit.csv:checked --classes names.txt --groups groups.txt",
+    app=noise_app,
 )
 def audit_command(
     noisy: Annotated[str, options.argument("NOISY", "The labels as they were.")],
@@ -48,14 +50,11 @@ def audit_command(
     groups: Annotated[str | None, options.file(help="The group of each class: one per line.")] = None,
     confidence: options.EstimateConfidence = 0.95,
     out: options.EstimateOut = options.ESTIMATE,
-    separator: options.Separator = None,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """From a sample whose labels were checked. If they are calibration points: nacp calibrate --clean."""
     check_output(str(out), inputs=(noisy, clean, classes, groups))
     refuse_same(noisy, clean)
-    with progress_of(f"reading {noisy}", quiet) as say:
+    with progress_of(f"reading {noisy}") as say:
         names = None if classes is None else read_class_list(classes)
         labels, true, number = read_pairs(noisy, clean, names)
         members = None if groups is None else read_lines(groups)
@@ -65,66 +64,51 @@ def audit_command(
         )
     if len(true) < number:
         complain(f"Left out: {number - len(true):,} of {number:,} items without a label or a true one.")
-    _write(found, out, as_json)
+    _write(found, out)
 
 
-command(app, "annotators", *annotators.EXAMPLES)(annotators.annotators_command)
+command("annotators", *annotators.EXAMPLES, app=noise_app)(annotators.annotators_command)
 
 
 @command(
-    app,
     "model",
     "nacp noise model probs.npy labels.npy",
     "nacp noise model probs.npy labels.npy --model matrix",
+    app=noise_app,
 )
 def model_command(
-    probs: options.Probs,
-    labels: options.Labels,
-    classes: options.Classes = None,
-    normalize: options.Normalize = False,
-    logits: options.Logits = False,
+    points: Points,
     model: Annotated[
         Literal["uniform", "matrix"], typer.Option(help="matrix: confident learning, by cleanlab.")
     ] = "uniform",
     confidence: options.EstimateConfidence = 0.95,
     out: options.EstimateOut = options.ESTIMATE,
-    separator: options.Separator = None,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """From the classifier's probabilities alone: likelihood; the weakest source."""
-    check_output(str(out), inputs=(probs, labels, classes))
-    with progress_of(f"reading {probs}", quiet) as say:
-        matrix, noisy, names = read_points(probs, labels, names=classes)
+    check_output(str(out), inputs=(points.probs, points.labels, points.classes))
+    with progress_of(f"reading {points.probs}") as say:
+        opened = points.open()
         say("estimating")
         found = nacp.noise_from_model(
-            matrix,
-            noisy,
-            classes=names,
-            normalize=normalize,
-            from_logits=logits,
-            model=model,
-            confidence=confidence,
+            opened.probs, opened.labels, model=model, confidence=confidence, **opened.arguments
         )
-    _write(found, out, as_json)
+    _write(found, out)
 
 
-@command(app, "privacy", "nacp noise privacy 2.5 --k 100")
+@command("privacy", "nacp noise privacy 2.5 --k 100", tables=False, app=noise_app)
 def privacy_command(
     epsilon: Annotated[float, options.argument("EPSILON", "The privacy parameter.")],
     k: Annotated[int, typer.Option("--k", help="The number of classes.", show_default=False)],
     out: options.EstimateOut = options.ESTIMATE,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Of labels made private by randomised response: known exactly."""
     check_output(str(out))
-    with progress_of("computing", quiet):
+    with progress_of("computing"):
         found = nacp.noise_from_privacy(epsilon, k)
-    _write(found, out, as_json)
+    _write(found, out)
 
 
-def _write(found: nacp.NoiseEstimate, out: Path, as_json: bool) -> None:
+def _write(found: nacp.NoiseEstimate, out: Path) -> None:
     found.save(out)
     document = found.to_dict() | {"out": str(out)}
-    show(as_json, document, found, f"Written: {out}, for nacp calibrate --noise {out}")
+    show(document, found, f"Written: {out}, for nacp calibrate --noise {out}")

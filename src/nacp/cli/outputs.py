@@ -5,7 +5,7 @@ import gzip
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from io import TextIOWrapper
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 
 from nacp._types import Array
 from nacp.calibration import Calibration
-from nacp.cli.formats.base import STDIN, kind, need, separator, split_key
+from nacp.cli.formats import STDIN, kind, need, separator, split_key
 from nacp.cli.terminal import only_ascii
 from nacp.errors import InputError
 from nacp.files import write_whole
@@ -29,6 +29,15 @@ class Sets(NamedTuple):
     sets: PredictionSets
     ids: Sequence[str] | None = None
     probs: Array | None = None
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield what is written of each row: its id, its labels and their probabilities, as far as known."""
+        for i, labels in enumerate(self.sets):
+            row: dict[str, Any] = {} if self.ids is None else {"id": self.ids[i]}
+            row["labels"] = labels
+            if self.probs is not None:
+                row["probs"] = self.probs[self.sets.offsets[i] : self.sets.offsets[i + 1]].tolist()
+            yield row
 
 
 def most_probable_first(sets: PredictionSets, block: Array, *, lowest: bool = False) -> PredictionSets:
@@ -72,17 +81,15 @@ def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | 
     With `endings` it may be - for standard output. The `inputs` must not be overwritten.
     """
     path = Path(name)
-    if endings and kind(path) not in endings and name != STDIN:
+    if endings and name == STDIN:
+        return
+    if endings and kind(path) not in endings:
         *most, last = endings
         raise InputError(name, f"must end in {', '.join(most)} or {last}, or be - for standard output")
     if name == STDIN:
-        if endings:
-            return
         raise InputError("this", "cannot be written to standard output: give a file; --json prints it")
-    if path.is_dir():
-        raise InputError(name, "is a folder", remedy="give the name of a file in it")
     if path.exists() and not path.is_file():
-        raise InputError(name, "is a device or a pipe", remedy="give the name of a file")
+        raise InputError(name, "is a folder, a device or a pipe", remedy="give the name of a file")
     read = [split_key(each)[0] for each in inputs if each is not None]
     if path.exists() and any(each.exists() and path.samefile(each) for each in read):
         raise InputError(name, "would overwrite what is read", remedy="give another name")
@@ -96,30 +103,26 @@ def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | 
 
 def _write_jsonl(file: IO[str], blocks: Iterable[Sets], _: str) -> None:
     escaped = only_ascii(file)
-    for sets, ids, probs in blocks:
-        for i, labels in enumerate(sets):
-            line: Any = labels
-            if ids is not None or probs is not None:
-                line = ({} if ids is None else {"id": ids[i]}) | {"labels": labels}
-            if probs is not None:
-                line["probs"] = probs[sets.offsets[i] : sets.offsets[i + 1]].tolist()
+    for block in blocks:
+        for row in block.rows():
+            line = row["labels"] if len(row) == 1 else row
             file.write(json.dumps(line, ensure_ascii=escaped) + "\n")
 
 
 def _write_csv(file: IO[str], blocks: Iterable[Sets], name: str) -> None:
     writer, done = csv.writer(file, delimiter=separator(name)), 0
-    for sets, ids, probs in blocks:
+    for block in blocks:
+        has_ids, has_probs = block.ids is not None, block.probs is not None
         if not done:
-            more = ["id"] * (ids is not None), ["prob"] * (probs is not None)
-            writer.writerow(["row", *more[0], "label", *more[1]])
-        rows = np.repeat(np.arange(len(sets)), sets.sizes)
-        columns: list[Iterable[Any]] = [(rows + done).tolist(), (label for row in sets for label in row)]
-        if ids is not None:
-            columns.insert(1, (ids[i] for i in rows.tolist()))
-        if probs is not None:
-            columns.append(probs.tolist())
-        writer.writerows(zip(*columns, strict=True))
-        done += len(sets)
+            writer.writerow(["row", *["id"] * has_ids, "label", *["prob"] * has_probs])
+        for number, row in enumerate(block.rows(), done):
+            start = (number, row["id"]) if has_ids else (number,)
+            if has_probs:
+                pairs = zip(row["labels"], row["probs"], strict=True)
+                writer.writerows((*start, *pair) for pair in pairs)
+            else:
+                writer.writerows((*start, label) for label in row["labels"])
+        done += len(block.sets)
 
 
 def _write_npz(file: IO[bytes], blocks: Iterable[Sets], _: str) -> None:
@@ -164,23 +167,8 @@ _WRITERS: dict[str, tuple[Literal["w", "wb"], _Write]] = {
 SET_ENDINGS = tuple(_WRITERS)
 
 
-_DESCRIBED = (
-    "threshold",
-    "correction",
-    "excess",
-    "estimate",
-    "promise",
-    "obstacle",
-    "note",
-    "warnings",
-    "gap",
-    "price_of_doubt",
-    "alpha",
-    "n",
-    "k",
-    "checked",
-)
 _OF_A_GROUP = ("n", "threshold", "estimate", "obstacle", "note")
+_OF_ALL = ("correction", "excess", "promise", "warnings", "gap", "price_of_doubt", "alpha", "k", "checked")
 
 
 def described(calibration: Calibration | GroupedCalibration) -> dict[str, object]:
@@ -190,20 +178,16 @@ def described(calibration: Calibration | GroupedCalibration) -> dict[str, object
             {"group": name} | {each: getattr(cal, each) for each in _OF_A_GROUP}
             for name, cal in calibration.groups.items()
         ]
-        different = dict.fromkeys((*_OF_A_GROUP, "correction", "excess"))
-        return (
-            described(calibration.calibrations[0])
-            | different
-            | {
-                "n": calibration.n,
-                "promise": calibration.promise,
-                "delta": calibration.guarantee.delta,
-                "gap": max(each.gap for each in calibration.calibrations),
-                "groups": groups,
-            }
-        )
+        of_all = dict.fromkeys((*_OF_A_GROUP, "correction", "excess")) | {
+            "n": calibration.n,
+            "promise": calibration.promise,
+            "delta": calibration.guarantee.delta,
+            "gap": max(each.gap for each in calibration.calibrations),
+            "groups": groups,
+        }
+        return described(calibration.calibrations[0]) | of_all
     noise, classes = calibration.noise, calibration.classes
-    return {name: getattr(calibration, name) for name in _DESCRIBED} | {
+    return {name: getattr(calibration, name) for name in (*_OF_A_GROUP, *_OF_ALL)} | {
         "score": calibration.score.to_dict(),
         "guarantee": calibration.guarantee.name,
         "delta": calibration.guarantee.delta,

@@ -6,16 +6,13 @@ import typer
 
 import nacp
 from nacp.cli import options
-from nacp.cli.errors import command
+from nacp.cli.commands import command
 from nacp.cli.inputs import read_groups
-from nacp.cli.models import read_noise
+from nacp.cli.models import NoiseOptions
 from nacp.cli.terminal import progress_of, show
-
-app = typer.Typer()
 
 
 @command(
-    app,
     "plan",
     "nacp plan --k 1000 --noise 0.2 --alpha 0.1 --excess 0.02",
     "nacp plan --k 10 --noise matrix.npy --points 5000",
@@ -27,10 +24,9 @@ def plan_command(
     classes: Annotated[
         int, typer.Option("--k", "--classes", help="The number of classes.", show_default=False)
     ],
-    noise: options.NoiseText = "",
-    noise_other: options.NoiseOther = None,
+    noise: NoiseOptions,
     alpha: options.Alpha = 0.1,
-    delta: Annotated[float, typer.Option(help="The probability with which a promise may fail.")] = 0.05,
+    delta: options.Delta = 0.05,
     points: Annotated[int, typer.Option(help="The number of calibration points to plan for.")] = 1000,
     max_correction: Annotated[
         float,
@@ -53,18 +49,13 @@ def plan_command(
     ] = None,
     by: options.By = None,
     simultaneous: options.Simultaneous = False,
-    noise_interval: options.Interval = None,
-    noise_confidence: options.Confidence = 1.0,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Say what coverage each guarantee will reach, before labels are bought or checked."""
-    known = read_noise(noise, classes, noise_other, noise_interval, noise_confidence, optional=True)
     grouping = None if groups is None else read_groups(groups, None, None)
-    with progress_of("planning", quiet):
+    with progress_of("planning"):
         found = nacp.plan(
             k=classes,
-            noise=known,
+            noise=noise.read_noise(classes, optional=True),
             alpha=alpha,
             delta=delta,
             n=points,
@@ -74,19 +65,11 @@ def plan_command(
             by=by,
             simultaneous=simultaneous,
         )
-    rows, checked_rows = (
-        [row._asdict() | {"guarantee": row.guarantee.name} for row in some]
-        for some in (found.rows, found.checked_rows)
-    )
-    document = {
-        "k": classes,
-        "n": points,
-        "alpha": alpha,
-        "max_correction": max_correction,
-        "rows": rows,
+    document = {"k": classes, "n": points, "alpha": alpha, "max_correction": max_correction} | {
+        "rows": [row._asdict() | {"guarantee": row.guarantee.name} for row in found.rows],
         "checked": found.checked,
-        "checked_rows": checked_rows,
+        "checked_rows": [row._asdict() | {"guarantee": row.guarantee.name} for row in found.checked_rows],
         "assumed": found.assumed,
-        "groups": [cost._asdict() for cost in found.groups],
+        "groups": [need._asdict() for need in found.groups],
     }
-    show(as_json, document, found)
+    show(document, found)

@@ -6,9 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-from nacp.cli import options
-from nacp.cli.errors import command
-from nacp.cli.terminal import progress_bar, show
+from nacp.cli.commands import command
+from nacp.cli.terminal import SETTINGS, progress_bar, show
 from nacp.paper import figures
 from nacp.paper.experiments import (
     DIRECT_SPLITS,
@@ -22,16 +21,15 @@ from nacp.paper.experiments import (
 from nacp.paper.reproduce import NAMES, Name, reproduce
 from nacp.paper.sources import left_out
 
-app = typer.Typer()
 What: TypeAlias = Literal[Name, "all"]
 
 
 @command(
-    app,
     "reproduce",
     "nacp reproduce all",
     "nacp reproduce table1 --splits 100 --out results",
     "nacp reproduce all --data folder",
+    tables=False,
 )
 def reproduce_command(
     what: Annotated[
@@ -55,8 +53,6 @@ def reproduce_command(
     noise_per: Annotated[
         NoisePer, typer.Option(help="Draw label noise for each split, or once for each data set.")
     ] = "split",
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
 ) -> None:
     """Make the tables and figures of the paper again, beside the printed numbers.
 
@@ -73,7 +69,8 @@ def reproduce_command(
             if what != "all":
                 raise
             typer.echo(f"{nothing}: left out.", err=True)
-    bar, made, done = progress_bar(quiet), [], dict[tuple[str, str], int]()
+    as_json = SETTINGS.get().as_json
+    bar, made, done = progress_bar(), [], dict[tuple[str, str], int]()
     task = bar.add_task("", total=sum(each.splits for settings in settings_of.values() for each in settings))
 
     def report(name: str, title: str, splits_done: int) -> None:
@@ -89,6 +86,6 @@ def reproduce_command(
                 typer.echo(f"{text}\nWritten: {', '.join(map(str, paths))}\n")
                 bar.start()
     if as_json:
-        show(True, made, "")
+        show(made)
     if not figures.available():
         typer.echo("No figures were drawn: matplotlib is not installed (pip install 'nacp[plot]').", err=True)

@@ -6,21 +6,50 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from nacp.points import watching
-from nacp.verdict import Verdict
 from nacp.wrapping import at_width, wrapped
 
 _MAX_COLUMNS = 80  # wider lines are hard to read
 
 
-def progress_bar(quiet: bool) -> Progress:
+def _one_character(mark: str | None) -> str | None:
+    """Return the character that --separator names."""
+    if mark is not None and len(mark := {"tab": "\t", "\\t": "\t"}.get(mark, mark)) != 1:
+        raise typer.BadParameter(f"--separator must be one character, such as ';', or tab; found {mark!r}")
+    return mark
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of every command: how it reads text tables, and how it prints."""
+
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            help="What separates the columns of text tables that have it, such as ';' or tab.",
+            metavar="MARK",
+            show_default="',', in .tsv a tab",
+            callback=_one_character,
+        ),
+    ] = None
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+
+_DEFAULTS = Settings()
+SETTINGS: ContextVar[Settings] = ContextVar("settings", default=_DEFAULTS)
+"""The options of the command that runs."""
+
+
+def progress_bar() -> Progress:
     """Return a progress bar on standard error; none if that is no terminal."""
     return Progress(
         TextColumn("{task.description}"),
@@ -29,14 +58,14 @@ def progress_bar(quiet: bool) -> Progress:
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
-        disable=quiet or not sys.stderr.isatty(),
+        disable=SETTINGS.get().quiet or not sys.stderr.isatty(),
     )
 
 
 @contextmanager
-def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
+def progress_of(what: str, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
     """Show a bar for one task; call the function with how much is done, or with what is done now."""
-    with progress_bar(quiet) as bar:
+    with progress_bar() as bar:
         task = bar.add_task(what, total=total)
 
         def say(now: int | str) -> None:
@@ -49,10 +78,10 @@ def progress_of(what: str, quiet: bool, total: int | None = None) -> Iterator[Ca
 
 
 @contextmanager
-def progress_of_rows(what: str, quiet: bool) -> Iterator[None]:
+def progress_of_rows(what: str) -> Iterator[None]:
     """Show how many rows have been read; the total is not known, as rows may be read several times."""
     read = 0
-    with progress_bar(quiet) as bar:
+    with progress_bar() as bar:
         task = bar.add_task(what, total=None)
 
         def watch(count: int) -> None:
@@ -74,13 +103,13 @@ def only_ascii(stream: Any) -> bool:
     return not (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
 
 
-def show(as_json: bool, document: object, *parts: object, err: bool = False) -> None:
-    """Print a result: as JSON for machines, or as text, wrapped to the terminal."""
-    if as_json:
+def show(document: object, *results: object, err: bool = False) -> None:
+    """Print results: with --json the document, else their texts, wrapped to the terminal."""
+    if SETTINGS.get().as_json:
         typer.echo(json.dumps(_plain(document), indent=1, ensure_ascii=only_ascii(sys.stdout)), err=err)
         return
     with at_width(columns()):
-        typer.echo("\n".join(wrapped(str(part)) for part in parts), err=err)
+        typer.echo("\n".join(wrapped(str(each)) for each in results), err=err)
 
 
 def complain(sentence: str) -> None:
@@ -91,19 +120,9 @@ def complain(sentence: str) -> None:
     typer.echo(sentence, err=True)
 
 
-def show_verdict(verdict: Verdict) -> None:
-    """Print a verdict, its first word in colour if the terminal has any."""
-    with at_width(columns()):
-        word, rest = wrapped(str(verdict)).split(":", 1)
-    line = Text.assemble((word, "bold green" if verdict.passed else "bold red"), ":", rest)
-    _Output(highlight=False, soft_wrap=True).print(line)
-
-
-class _Output(Console):
-    """Standard output. Of a closed pipe rich would make exit code 1, which means a broken promise here."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+def complain_of_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print the text of a Python warning; this stands in for ``warnings.showwarning``."""
+    complain(f"Warning: {message}.")
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,7 @@ from nacp.scores import Score
 if TYPE_CHECKING:
     from nacp.coverage.curve import Curve
 
-_UNIT = 2.0**-20  # shares are rounded to multiples of it before their moments are summed up exactly
+_UNIT = 2.0**-20  # of the width of shares, which are rounded so that their moments are exact sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +109,13 @@ class Sample:
     def deviations(self, curve: "Curve", cells: Ints) -> list[float]:
         """Return the standard deviation of a point's share at thresholds, the same in any order."""
         cells, places = np.unique(cells, return_inverse=True)
+        low, high = curve.weights.inverse.subset_range()
+        unit = _UNIT * 2.0 ** np.ceil(np.log2(high - low))
         first = second = np.zeros(len(cells), dtype=object)  # whole numbers of any size
         for shares in self.rows.map(lambda values, where: curve.shares(Block(self, values, where), cells)):
-            whole = np.rint(shares / _UNIT).astype(np.int64)
+            whole = np.rint(shares / unit).astype(np.int64)
             first, second = first + whole.sum(axis=0), second + (whole * whole).sum(axis=0)
-        variances = (second * self.n - first * first).astype(np.float64) * (_UNIT / self.n) ** 2
+        variances = (second * self.n - first * first).astype(np.float64) * (unit / self.n) ** 2
         found: list[float] = np.sqrt(variances)[places].tolist()
         return found
 

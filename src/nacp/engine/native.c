@@ -188,7 +188,7 @@ typedef struct {
     Py_buffer views[MOST_VIEWS];
     int n_views;
     void *memory[MOST_MEMORY];
-    int n_memory, no_memory;
+    int n_memory, no_memory, falls; /* whether memory is missing, or scores fall along a row */
 } Call;
 
 /* Return memory that lives as long as the call, or NULL. */
@@ -355,6 +355,9 @@ static i64 rank_first(Call *call, i64 i, i64 n)
     if (ranks->equal[0]) share_ranks(ranks, n);
     ranks->row[TOP] = p[0], ranks->row[SECOND] = n > 1 ? p[1] : 0;
     evaluate(call, n);
+    int rises = 1;
+    for (j = 1; j < n; j++) rises &= ranks->score[j] >= ranks->score[j - 1]; /* which NaN is not */
+    call->falls |= !rises || ranks->score[0] != ranks->score[0];
     return n;
 }
 
@@ -902,6 +905,7 @@ static int weights_open(Call *call, PyObject *which, PyObject *table, Weights *w
 static PyObject *finish(Call *call, int good, PyObject *result)
 {
     int no_memory = call->no_memory;
+    if (call->falls && !PyErr_Occurred()) PyErr_SetString(PyExc_ArithmeticError, "scores fall along a row");
     call_end(call);
     if (good && !no_memory && !PyErr_Occurred()) return result ? result : Py_NewRef(Py_None);
     Py_XDECREF(result);

@@ -5,6 +5,7 @@ formulas that are Python functions, or that use operations which may round in mo
 """
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from nacp.engine.codes import codes_of_formula
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hash_plan
 from nacp.engine.numpy import scores
-from nacp.engine.ranks import sort_rows
+from nacp.engine.ranks import falling_scores, sort_rows
 from nacp.engine.spec import ENTRIES, Spec
 
 __all__ = ["NAME", "bet", "check", "label_scores", "scores", "sets", "shares", "tally", "uniforms"]
@@ -62,6 +63,13 @@ def _sorted(rows: Array, spec: Spec, placed: bool) -> tuple[Array, Ints | None] 
     return sort_rows(rows, placed) if spec.kernel == "ranked" else None
 
 
+def _called(verb: Any, *arguments: Any) -> Any:
+    try:
+        return verb(*arguments)
+    except ArithmeticError:
+        raise falling_scores() from None
+
+
 def check(values: Array, tolerance: float) -> bool:
     """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
     return _native.check(_rows(values), tolerance)
@@ -93,7 +101,7 @@ def tally(
         return numpy.tally(values, spec, which, table)
     order = _sorted(rows, spec, table is not None)
     which = None if which is None else _plain(which)
-    found = np.frombuffer(_native.tally(rows, order, score, which, table), dtype=np.int64)
+    found = np.frombuffer(_called(_native.tally, rows, order, score, which, table), dtype=np.int64)
     found = found.reshape(2 if table is None else 4, -1)
     return found[0], found[1:]
 
@@ -118,7 +126,7 @@ def shares(
         given = _plain(own), _plain(label_cells), scale
         order = _sorted(rows, spec, table is not None)
         which = None if which is None else _plain(which)
-        _native.shares(rows, order, score, (cells, limit), given, which, table, out)
+        _called(_native.shares, rows, order, score, (cells, limit), given, which, table, out)
     return out
 
 
@@ -129,7 +137,7 @@ def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
         return numpy.sets(values, spec, thresholds, allow_empty)
     sizes = np.empty(len(rows), dtype=np.int64)
     order = _sorted(rows, spec, placed=False)
-    labels = _native.sets(rows, order, score, _plain(thresholds), allow_empty, sizes)
+    labels = _called(_native.sets, rows, order, score, _plain(thresholds), allow_empty, sizes)
     return sizes, np.frombuffer(labels, dtype=np.int32)
 
 

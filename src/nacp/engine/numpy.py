@@ -13,7 +13,14 @@ from nacp._types import Array, Bools, Floats, Ints
 from nacp.coverage import grid
 from nacp.engine.formula import Expression
 from nacp.engine.hashing import hashed_uniforms as uniforms
-from nacp.engine.ranks import evaluate, ranks_of_labels, ranks_of_sorted, rounds_once, sort_rows
+from nacp.engine.ranks import (
+    evaluate,
+    falling_scores,
+    ranks_of_labels,
+    ranks_of_sorted,
+    rounds_once,
+    sort_rows,
+)
 from nacp.engine.spec import Spec
 from nacp.errors import InputError
 from nacp.stats.betting import play as bet
@@ -26,7 +33,7 @@ NAME = "numpy"
 def check(values: Array, tolerance: float) -> bool:
     """Return whether rows are probabilities: none negative or above 1, and each row sums to 1."""
     with np.errstate(invalid="ignore", over="ignore"):
-        sums = values @ np.ones(values.shape[1], dtype=values.dtype)
+        sums = values.sum(axis=1, dtype=np.float64)
     if not values.min(initial=0) >= 0 or not np.all(np.abs(sums - 1) <= tolerance):
         return False
     # Where nothing is negative, no entry exceeds the sum of its row.
@@ -60,8 +67,12 @@ def _ranked_scores(values: Array, spec: Spec, placed: bool) -> tuple[Floats, Int
     """Return the scores of rows from the most to the least probable label, and `sort_rows`' columns."""
     assert spec.formula is not None
     ascending, columns = sort_rows(values, placed)
-    found = evaluate(spec.formula, ranks_of_sorted(ascending, _u(values, spec)))
-    return np.broadcast_to(found, values.shape), columns
+    scores = np.broadcast_to(
+        evaluate(spec.formula, ranks_of_sorted(ascending, _u(values, spec))), values.shape
+    )
+    if not (scores[:, 1:] >= scores[:, :-1]).all():
+        raise falling_scores()
+    return scores, columns
 
 
 class _Entries:

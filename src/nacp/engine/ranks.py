@@ -12,6 +12,7 @@ import numpy as np
 
 from nacp._types import Array, Floats, Ints
 from nacp.engine.formula import Expression
+from nacp.errors import InputError
 
 # Operations that round once and correctly, so that their bits depend on the numbers alone.
 _ARITHMETIC = {"add", "subtract", "multiply", "divide", "sqrt", "negative", "absolute"}
@@ -53,6 +54,15 @@ def _value(formula: Expression | float, ranks: Any) -> Any:
     return getattr(np, formula.name)(*(_value(part, ranks) for part in formula.parts))
 
 
+def falling_scores() -> InputError:
+    """Return the error for a ranked score that is no number, or falls along a row."""
+    return InputError(
+        "score",
+        "must be a number, and must not fall from the most to the least probable label of a row",
+        remedy="use a function of the rows, as in nacp.calibrate(..., score=function)",
+    )
+
+
 def rounds_once(formula: object) -> bool:
     """Return whether all operations of a formula are exact or round once."""
     if not isinstance(formula, Expression):
@@ -61,7 +71,10 @@ def rounds_once(formula: object) -> bool:
 
 
 def sort_rows(values: Array, placed: bool) -> tuple[Array, Ints | None]:
-    """Sort each row in ascending order; return also the columns that the entries come from, if `placed`."""
+    """Sort each row in ascending order; return also the columns that the entries come from, if `placed`.
+
+    No entry is negative, but zeros may have a sign.
+    """
     if not placed:
         return np.sort(values, axis=1), None
     if values.dtype == np.float32:  # Sorting bits and column as one integer is faster than `argsort`.
@@ -94,7 +107,8 @@ def ranks_of_sorted(ascending: Array, u: Floats | None) -> Ranks:
         above, upto = np.take_along_axis(mass, first, axis=1), np.take_along_axis(mass, last, axis=1)
     else:
         above, upto = mass[:, :-1], mass[:, 1:]
-    return Ranks(p, above, upto, first, last, p[:, :1], p[:, 1:2], None if u is None else u[:, None])
+    places = first.astype(np.float64), last.astype(np.float64)
+    return Ranks(p, above, upto, *places, p[:, :1], p[:, 1:2], None if u is None else u[:, None])
 
 
 def ranks_of_labels(values: Array, labels: Ints, u: Floats | None) -> Ranks:
@@ -106,8 +120,8 @@ def ranks_of_labels(values: Array, labels: Ints, u: Floats | None) -> Ranks:
         on_grid(own),
         np.sum(p, axis=1, keepdims=True, where=larger),
         np.sum(p, axis=1, keepdims=True, where=as_large),
-        np.count_nonzero(larger, axis=1, keepdims=True),
-        np.count_nonzero(as_large, axis=1, keepdims=True),
+        np.count_nonzero(larger, axis=1, keepdims=True).astype(np.float64),
+        np.count_nonzero(as_large, axis=1, keepdims=True).astype(np.float64),
         top_two[:, -1:],
         top_two[:, -2:-1],
         None if u is None else u[:, None],

@@ -37,7 +37,10 @@ WIDE static int NAME(is_distribution)(const void *values, i64 k, double toleranc
         if (negative[l]) return 0;
         sum += sums[l];
     }
-    if (!(fabs((double)sum - 1) <= tolerance)) return 0;
+    double exactly = (double)sum;
+    if (fabs(fabs(exactly - 1) - tolerance) <= 1e-5) /* Floats may round to either side of the tolerance. */
+        for (exactly = 0, j = 0; j < k; j++) exactly += (double)row[j];
+    if (!(fabs(exactly - 1) <= tolerance)) return 0;
     if (sum <= most) return 1;
     for (j = 0; j < k; j++)
         if (row[j] > most) return 0;

@@ -175,8 +175,7 @@ def _scores(values: Tensor, spec: Spec) -> Tensor:
         return _sent(numpy.scores(_on_host(values), spec), values.device)
     if spec.kernel == "ranked":
         rows = _Sorted(values, spec)
-        found = _evaluated(spec.formula, rows.ranks()).expand(values.shape)
-        return torch.zeros_like(rows.p).scatter_(1, rows.order, found)
+        return torch.zeros_like(rows.p).scatter_(1, rows.order, rows.scores(spec))
     if spec.kernel == "pointwise":
         found = _evaluated(spec.formula, {"p": values}).expand(values.shape)
         if bool(found.isnan().any()):
@@ -192,7 +191,7 @@ def _cells(values: Tensor, spec: Spec, placed: bool) -> Tensor:
         found = _scores(values, spec)
         return _cells_of(1 + found, -found) if spec.kernel == "hps" else _cells_of(found, 1 - found)
     rows = _Sorted(values, spec)
-    found = _evaluated(spec.formula, rows.ranks()).expand(values.shape)
+    found = rows.scores(spec)
     cells = _cells_of(found, 1 - found)
     return torch.zeros_like(cells).scatter_(1, rows.order, cells) if placed else cells
 
@@ -268,7 +267,15 @@ class _Sorted:
         """Return the quantities of all labels; equal probabilities share their places."""
         first, last = _runs(self.values)
         above, upto = self.mass_at(first), self.mass_at(last)
-        return {"p": self.p, "above": above, "upto": upto, "n_above": first, "n_upto": last, **self.shared}
+        places = {"n_above": first.to(torch.float64), "n_upto": last.to(torch.float64)}
+        return {"p": self.p, "above": above, "upto": upto, **places, **self.shared}
+
+    def scores(self, spec: Spec) -> Tensor:
+        """Return the scores of all labels, which must not fall."""
+        found = _evaluated(spec.formula, self.ranks()).expand(self.p.shape)
+        if not bool((found[:, 1:] >= found[:, :-1]).all()):
+            raise ranks.falling_scores()
+        return found
 
 
 def _ranks_of_labels(values: Tensor, labels: Tensor, u: Tensor | None) -> dict[str, Any]:
@@ -278,7 +285,7 @@ def _ranks_of_labels(values: Tensor, labels: Tensor, u: Tensor | None) -> dict[s
     found = {"p": _on_grid(own), "top": two[:, :1], "second": two[:, 1:], "u": u}
     for name, which in (("above", values > own), ("upto", values >= own)):
         found[name] = torch.where(which, p, 0.0).sum(dim=1, keepdim=True)
-        found[f"n_{name}"] = which.sum(dim=1, keepdim=True)
+        found[f"n_{name}"] = which.sum(dim=1, keepdim=True).to(torch.float64)
     return found
 
 

@@ -73,21 +73,22 @@ class ClassCoverage:
 
     def table(self, most: int) -> str:
         """Return a table of at most `most` classes that are covered least, with a title and a note."""
-        title, header, rows, note = self._parts(most)
-        return "\n".join([wrapped(title), *table_lines([header, *rows], 1), wrapped(note)])
+        title, table, note = self._parts(most)
+        return "\n".join([wrapped(title), *table_lines(table, 1), wrapped(note)])
 
-    def _parts(self, most: int) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], str]:
-        """Return the title, the header, the rows and the note of a table."""
+    def _parts(self, most: int) -> tuple[str, list[tuple[str, ...]], str]:
+        """Return the title, the table and the note that are shown."""
         known, several = int(np.isfinite(self.coverage).sum()), {"class": "classes"}.get(self.kind, "groups")
-        title = f"The {most} of {known:,} {several} that are covered least."
+        title = f"Coverage by {self.kind}."
+        if most < known:
+            title = f"The {most} of {known:,} {several} that are covered least."
         note = f"Each interval is for its {self.kind} alone"
         note += "." if known < 3 else f"; of many {several} some come out low by chance."
-        rows: list[tuple[str, ...]] = [
+        rows = [
             (f"{name}", f"{coverage:.4f}", f"{low:.4f} to {high:.4f}", f"{count:,}")
             for name, coverage, low, high, count in (each.values() for each in self.worst(most))
         ]
-        header = (self.kind, "coverage", "interval", "labels")
-        return title if most < known else f"Coverage by {self.kind}.", header, rows, note
+        return title, [(self.kind, "coverage", "interval", "labels"), *rows], note
 
     def __repr__(self) -> str:
         return f"ClassCoverage(k={len(self.coverage)})"
@@ -98,7 +99,7 @@ class ClassCoverage:
     def _repr_html_(self) -> str:
         from nacp.show.html import card, sentence, table
 
-        title, header, rows, note = self._parts(_SHOWN)
+        title, (header, *rows), note = self._parts(_SHOWN)
         return card("ClassCoverage", sentence(title), table(header, rows), sentence(note))
 
 
@@ -108,9 +109,9 @@ def coverage_by_class(
     """Return the coverage of each class, with an interval; from noisy labels too.
 
     With clean labels the intervals are exact (Clopper and Pearson). With noisy ones, class l has the estimate
-    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, and the
-    intervals are approximate: Fieller's for a ratio of means, with two covered and two missed points added,
-    as Agresti and Coull do for shares, so that they hold with few labels too. All is clipped to [0, 1].
+    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, and Fieller's
+    approximate interval for a ratio of means, with two covered and two missed points added. All is clipped
+    to [0, 1].
 
     Parameters
     ----------
@@ -132,10 +133,7 @@ def coverage_by_class(
     --------
     >>> import nacp
     >>> sets = nacp.PredictionSets([0, 2, 2, 3, 4], [0, 2, 1, 2], k=3)
-    >>> found = nacp.coverage_by_class(sets, [2, 0, 1, 1])
-    >>> found.coverage.tolist(), found.worst_first().tolist()
-    ([0.0, 0.5, 1.0], [0, 1, 2])
-    >>> print(found)
+    >>> print(nacp.coverage_by_class(sets, [2, 0, 1, 1]))
     Coverage by class.
     class  coverage          interval  labels
     0        0.0000  0.0000 to 0.9750       1

@@ -42,11 +42,9 @@ def cluster_classes(
 ) -> dict[Any, int]:
     """Cluster classes whose scores are distributed alike, from noisy labels.
 
-    With few points of each class the sets of a threshold for each class are large. Classes of one cluster
-    share a threshold, which makes sets little larger where their scores are distributed alike. Each class is
-    described by quantiles of the scores of its true labels, whose distribution is estimated from the noisy
-    ones by inverse weighting. K-means clusters these, weighted by the number of points (after Ding et al.,
-    2023).
+    Classes of one cluster share a threshold, which needs fewer points than a threshold for each class. Each
+    class is described by quantiles of the scores of its true labels, estimated from the noisy ones by inverse
+    weighting; k-means clusters these, weighted by the number of points (Ding et al., 2023).
 
     Parameters
     ----------
@@ -62,11 +60,6 @@ def cluster_classes(
     dict
         From class (its name, or its number if there are no names) to the number of its cluster, for
         ``calibrate(..., groups=)``.
-
-    References
-    ----------
-    Ding, Angelopoulos, Bates, Jordan, Tibshirani (2023), *Class-conditional conformal prediction with many
-    classes*.
 
     Examples
     --------
@@ -92,9 +85,7 @@ def cluster_classes(
     enough = mass >= _FEWEST - 1e-9
     found = np.full(rows.k, clusters)
     different, alike = np.unique(quantiles[enough], axis=0, return_inverse=True)
-    if enough.sum() <= clusters:
-        found[enough] = np.arange(enough.sum())
-    elif len(different) <= clusters:
+    if len(different) <= clusters:
         found[enough] = alike.reshape(-1)
     else:
         # k-means takes no weights: each class is repeated once for every ten of its points.

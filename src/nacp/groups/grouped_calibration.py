@@ -6,19 +6,16 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp import engine
-from nacp._types import Array, Bools, Floats, Ints
+from nacp._types import Bools, Floats, Ints
 from nacp.calibration import Calibration
 from nacp.coverage.contradiction import against, warn_of
 from nacp.coverage.curve import Rule, inverse_of
 from nacp.coverage.sample import Sample
-from nacp.engine import Spec
 from nacp.errors import InputError, warn
 from nacp.groups.class_curve import class_curves
 from nacp.groups.grouping import Grouping, known_groups
@@ -34,8 +31,8 @@ from nacp.marginal import (
 from nacp.noise import Noise
 from nacp.points import Rows, check_aligned
 from nacp.points.arrays import is_lazy
-from nacp.points.lazy import open_lazy
-from nacp.sets import PredictionSets, gathered
+from nacp.points.lazy import LazyRows, open_lazy
+from nacp.sets import PredictionSets, predicted
 from nacp.stats.intervals import exact_share
 from nacp.wrapping import counted, wrapped
 
@@ -60,21 +57,20 @@ class GroupedCalibration:
     names : tuple
         The names of the groups.
     calibrations : tuple of Calibration
-        One for each of them: `threshold`, `estimate`, `obstacle` and so on. Its `n` is the number of points
-        of the group; of a group of classes, the number of given labels that are of these classes. Groups
-        that were pooled have the same one.
+        One for each group; pooled groups have the same one. Its `n` is the number of points of the group, or
+        of given labels that are of the group's classes.
     guarantee : Guarantee
         As given. If it holds for all groups at once, those of `calibrations` have a part of its delta.
     n : int
         The number of calibration points.
     members : tuple of int or None
-        For groups of classes: of each class the place of its group among `names`. None for groups of rows.
+        For groups of classes: the place among `names` of each class's group. None for groups of rows.
     simultaneous : bool
         Whether the promise holds for all groups at once, or for each by itself.
     pooled : tuple
-        The names of the groups that were too small, and were pooled to one.
+        The names of the groups that were too small, and were pooled.
     aside : int
-        How many of the points decided which groups are small; these points are not used otherwise.
+        The number of points that only decided which groups are small.
     alpha, k, classes, score, noise, warnings
         As of each calibration.
 
@@ -86,12 +82,9 @@ class GroupedCalibration:
     >>> noisy = nacp.UniformNoise(0.1).sample(labels, k=10, random_state=0)
     >>> hospital = ["north", "south", "south", "south"] * 2000
     >>> cal = nacp.calibrate(probs[:4000], noisy[:4000], noise=0.1, groups=hospital[:4000])
-    >>> list(cal.thresholds), all(each.estimate > 0.9 for each in cal.groups.values())
-    (['north', 'south'], True)
+    >>> list(cal.thresholds)
+    ['north', 'south']
     >>> sets = cal.predict_set(probs[4000:], groups=hospital[4000:])
-    >>> by_class = nacp.calibrate(probs[:4000], noisy[:4000], noise=0.1, by="class")
-    >>> len(by_class.thresholds)
-    10
     """
 
     names: tuple[Any, ...] = field(repr=False)
@@ -176,42 +169,33 @@ class GroupedCalibration:
 
         Parameters
         ----------
-        probs : array of shape (m, k)
+        probs, allow_empty
             As in `Calibration.predict_set`.
         groups : array of shape (m,)
             The group of each input, if groups are of rows. A group that was not calibrated is refused.
-        allow_empty : bool, default=True
-            As in `Calibration.predict_set`.
 
         Returns
         -------
         PredictionSets
         """
-        lazy = is_lazy(probs)
         options = self.calibrations[0].row_options
-        rows: Any = open_lazy(probs, least=0, **options) if lazy else self.open_rows(probs, least=0)
+        rows: Any = open_lazy(probs, least=0, **options) if is_lazy(probs) else self.open_rows(probs, least=0)
         places: Ints | None = None
         check_aligned(groups, probs)
         if self.members is None:
             places = known_groups(groups, rows.n, self.names)
         elif groups is not None:
             raise InputError("groups", "has no effect: thresholds differ by class, not by row")
-        if not lazy:
-            return self.sets_of(rows, places=places, allow_empty=allow_empty)
-        shared = self.score.spec, self._natives, self.members, allow_empty
-        chunks = rows.map(partial(_sets, *shared), *([] if places is None else [places]))
-        return self._gathered([block for chunk in chunks for block in chunk])
+        return self.sets_of(rows, places=places, allow_empty=allow_empty)
 
-    def sets_of(self, rows: Rows, *, places: Ints | None, allow_empty: bool = True) -> PredictionSets:
+    def sets_of(
+        self, rows: Rows | LazyRows, *, places: Ints | None, allow_empty: bool = True
+    ) -> PredictionSets:
         """Return the prediction sets of checked rows; `places` has the place of the group of each."""
-        return self._gathered(_sets(self.score.spec, self._natives, self.members, allow_empty, rows, places))
-
-    @property
-    def _natives(self) -> Floats:
-        return np.array([each.native_threshold for each in self.calibrations])
-
-    def _gathered(self, blocks: list[tuple[Ints, Array]]) -> PredictionSets:
-        return gathered(blocks, k=self.k, classes=self.classes, alpha=self.alpha)
+        natives = np.array([each.native_threshold for each in self.calibrations])
+        thresholds = natives[None, list(self.members or ())] if places is None else natives[places][:, None]
+        known = {"k": self.k, "classes": self.classes, "alpha": self.alpha}
+        return predicted(rows, self.score.spec, thresholds, allow_empty=allow_empty, **known)
 
     def diagnose(
         self, probs: ArrayLike, labels: ArrayLike, *, groups: Any = None, level: float = 0.05
@@ -240,37 +224,33 @@ class GroupedCalibration:
         """
         found = []
         for name, cal in self.groups.items():
-            pooled = " (pooled)" if name in self.pooled else ""
+            shown = f"{name} (pooled)" if name in self.pooled else f"{name}"
             points = f"{cal.n if cal.checked is None else cal.checked:,}"
-            if cal.obstacle is None:
-                found.append((f"{name}{pooled}", points, f"{cal.threshold:.6g}", f"{cal.estimate:.4f}"))
-            else:
-                found.append((f"{name}{pooled}", points, "all labels", cal.obstacle))
+            threshold, estimate = f"{cal.threshold:.6g}", f"{cal.estimate:.4f}"
+            if cal.obstacle is not None:
+                threshold, estimate = "all labels", cal.obstacle
+            found.append((shown, points, threshold, estimate))
         return found
 
     def __str__(self) -> str:
         cal, rows = self.calibrations[0], self.table()
-        named = "given" if cal.noise is None else "noisy"
-        who = "rows" if self.members is None else "classes"
-        counts = "points" if cal.checked is None else "checked"
-        shown = [("group", counts, "threshold", "estimated coverage"), *rows[:_SHOWN]]
-        widths = [max(len(row[i]) for row in shown) for i in range(3)]
-        lines = "\n".join(
-            wrapped(f"{name:<{widths[0]}}  {points:>{widths[1]}}  {threshold:>{widths[2]}}  {last}", "    ")
-            for name, points, threshold, last in shown
-        )
-        more = f"\nand {len(rows) - _SHOWN:,} groups more" if len(rows) > _SHOWN else ""
-        warned = "".join(f"Warning: {sentence}.\n" for sentence in self.warnings)
-        source = f"{counted(self.n, f'{named} label')} of {cal.k:,} classes"
+        who, counts = "rows" if self.members is None else "classes", "points"
+        source = counted(self.n, "given label" if cal.noise is None else "noisy label")
+        source = f"{source} of {cal.k:,} classes"
         if cal.checked is not None:
-            checked = sum(each.checked or 0 for each in self.calibrations)
+            checked, counts = sum(each.checked or 0 for each in self.calibrations), "checked"
             source = f"{counted(self.n, 'label')} of {cal.k:,} classes, {checked:,} of them checked"
-        head = wrapped(
-            f"{warned}Sets {{l : S(x, l) <= the threshold of its group}}, {counted(len(rows), 'group')} of "
-            f"{who}, S = {cal.score!r}, from {source}."
-        )
-        tail = wrapped(f"Promised ({self.guarantee!r}): {self.promise}. Assumed: {self.assumptions}.")
-        return f"{head}\n{lines}{more}\n{tail}"
+        shown = [("group", counts, "threshold", "estimated coverage"), *rows[:_SHOWN]]
+        first, second, third = (max(len(row[i]) for row in shown) for i in range(3))
+        lines = [
+            f"Sets {{l : S(x, l) <= the threshold of its group}}, {counted(len(rows), 'group')} of {who}, "
+            f"S = {cal.score!r}, from {source}.",
+            *(f"{row[0]:<{first}}  {row[1]:>{second}}  {row[2]:>{third}}  {row[3]}" for row in shown),
+            *([f"and {len(rows) - _SHOWN:,} groups more"] if len(rows) > _SHOWN else []),
+            f"Promised ({self.guarantee!r}): {self.promise}. Assumed: {self.assumptions}.",
+        ]
+        warned = [f"Warning: {sentence}." for sentence in self.warnings]
+        return wrapped("\n".join([*warned, *lines]))
 
     def _repr_html_(self) -> str:
         from nacp.show.html import grouped
@@ -278,27 +258,17 @@ class GroupedCalibration:
         return grouped(self)
 
 
-def _sets(
-    spec: Spec,
-    natives: Floats,
-    members: tuple[int, ...] | None,
-    allow_empty: bool,
-    rows: Rows,
-    places: Ints | None = None,
-) -> list[tuple[Ints, Array]]:
-    """Return the sets of rows, block by block, from the threshold of each group."""
-
-    def sets(values: Array, where: slice | Ints) -> tuple[Ints, Array]:
-        thresholds = natives[None, list(members or ())] if places is None else natives[places[where]][:, None]
-        return engine.sets(values, spec, thresholds, allow_empty)
-
-    return list(rows.map(sets))
-
-
 def listed(names: tuple[Any, ...]) -> str:
     """Return names in words, the first of many."""
     shown = ", ".join(map(str, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
+
+
+def share_delta(guarantee: Guarantee, number: int) -> Guarantee:
+    """Return the guarantee of each of several groups that are to hold at once."""
+    if guarantee.delta is None:
+        return guarantee
+    return replace(guarantee, delta=guarantee.delta / number)  # type: ignore[type-var]  # a dataclass
 
 
 class Asked(NamedTuple):
@@ -315,10 +285,7 @@ class Asked(NamedTuple):
 
     def of_each(self, number: int) -> Asked:
         """Return what is asked of each of several groups: these share delta if all are to hold at once."""
-        if not self.simultaneous or self.guarantee.delta is None:
-            return self
-        each = replace(self.guarantee, delta=self.guarantee.delta / number)  # type: ignore[type-var]
-        return self._replace(guarantee=each)
+        return self._replace(guarantee=share_delta(self.guarantee, number)) if self.simultaneous else self
 
     def calibrations(self, sample: Sample, found: Sequence[Finding], n: int) -> list[Calibration]:
         """Return the calibrations for what was found with n points of a sample, one for each alpha."""
@@ -481,24 +448,22 @@ def _small(sample: Sample, grouping: Grouping, judging: Ints, asked: Asked) -> B
 
 def _too_small(result: GroupedCalibration) -> InputError:
     """Return the error where groups are too small: it says which, and what may be done."""
-    some = [(name, cal) for name, cal in result.groups.items() if cal.obstacle is not None]
-    first, of_classes = some[0][1], result.members is not None
+    first, of_classes = result.groups[result.infinite[0]], result.members is not None
     checked = first.checked is not None
-    points = [(cal.checked if checked else cal.n) or 0 for _, cal in some]
     what = "checked label" if checked else "point"
-    shown = listed(tuple(f"{name!r} ({counted(m, what)})" for (name, _), m in zip(some, points, strict=True)))
+    points = {name: (cal.checked if checked else cal.n) or 0 for name, cal in result.groups.items()}
+    shown = listed(tuple(f"{name!r} ({counted(points[name], what)})" for name in result.infinite))
     needed = first.guarantee.points_needed(result.noise, result.k, result.alpha, of_classes=of_classes)
     about = f": {first.obstacle}"
-    if needed is not None and points[0] < needed:
+    if needed is not None and points[result.infinite[0]] < needed:
         about = f"; a group needs about {counted(needed, what)}"
-    # Groups with enough points are not pooled, and enough must be left when a tenth is put aside.
-    few = [number for number in points if needed is not None and not checked and number < needed]
-    pools = len(few) > 1 and sum(few) * (_ASIDE - 1) >= (needed or 0) * _ASIDE
-    pool, spoken = (f", or {way} to pool them" * pools for way in ('small="merge"', '"--small merge"'))
+    pools = len(result.infinite) > 1 and not checked
+    pools &= first.guarantee.takes_groups_of_classes or not of_classes
+    remedy = "pass {} for sets of all labels there" + ", or {} to pool them" * pools
     return InputError(
         "by" if of_classes and len(result.names) == result.k else "groups",
-        f"has {len(some):,} of {len(result.names):,} groups in which no threshold keeps the promise, as "
-        f"{shown}{about}",
-        remedy=f'pass small="all" for sets of all labels there{pool}',
-        spoken=f'pass "--small all" for sets of all labels there{spoken}',
+        f"has {len(result.infinite):,} of {len(result.names):,} groups in which no threshold keeps the "
+        f"promise, as {shown}{about}",
+        remedy=remedy.format('small="all"', 'small="merge"'),
+        spoken=remedy.format('"--small all"', '"--small merge"'),
     )

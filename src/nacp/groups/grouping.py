@@ -63,20 +63,14 @@ def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
         problem = "must say of which group each row is: thresholds differ by group"
         raise InputError("groups", problem, remedy="pass one for each row of probs")
     found, places = _distinct(groups, n)
-    known = set(names)
-    strange = next((i for i, name in enumerate(found) if name not in known), None)
+    strange = next((name for name in found if name not in set(names)), None)
     if strange is not None:
-        shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5:,} more" if names[5:] else "")
-        meant = {str(each): type(each) for each in names}.get(str(found[strange]))
-        remedy = "calibrate with points of this group too, or leave its rows out"
-        if meant is not None:
-            kind = "texts" if meant is str else "numbers"
-            remedy = f"pass groups as {kind}, as the calibration has them"
+        shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
         raise InputError(
             "groups",
-            f"holds {found[strange]!r} in row {int(np.argmax(places == strange))}, a group that was not "
-            f"calibrated (these were: {shown})",
-            remedy=remedy,
+            f"holds {strange!r} in row {int(np.argmax(places == found.index(strange)))}, a group that was "
+            f"not calibrated (these were: {shown})",
+            remedy="pass groups as the calibration has them; 1 and '1' are different groups",
         )
     return _places_in(names, found)[places]
 
@@ -95,16 +89,14 @@ def check_class_groups(
     (('pet', 'bird'), [0, 0, 1])
     """
     given = {_plain(key): _plain(value) for key, value in groups.items()}
-    known: tuple[Any, ...] = tuple(range(k)) if classes is None else classes
-    if classes is not None and not set(given) & set(classes) and set(given) <= set(range(k)):
-        known = tuple(range(k))
-    every = set(known)
-    strange = next((key for key in given if key not in every), None)
-    if strange is not None:
+    known: tuple[Any, ...] = tuple(range(k))
+    if classes is not None and (set(given) & set(classes) or not set(given) <= set(known)):
+        known = classes
+    for strange in given.keys() - set(known):
         raise InputError("groups", f"has a group for {strange!r}, which is no class")
-    missing = next((key for key in known if key not in given), None)
-    if missing is not None:
-        problem = f"has no group for class {missing!r}; {len(given):,} of {k:,} classes have one"
+    missing = [key for key in known if key not in given]
+    if missing:
+        problem = f"has no group for class {missing[0]!r}; {len(given):,} of {k:,} classes have one"
         raise InputError("groups", problem, remedy="give each class a group")
     values = [_name(given[key], f"class {key!r}") for key in known]
     names = list(dict.fromkeys(values))

@@ -29,6 +29,8 @@ GUARANTEES: dict[str, type[Guarantee]] = {
     "acnl": ACNL,
     "crcp": CRCP,
 }
+DEFAULT: type[Guarantee] = PAC
+"""The guarantee of `calibrate` with a noise model, or with checked labels, if none is named."""
 
 
 def as_guarantee(guarantee: str | Guarantee, delta: float | None = None) -> Guarantee:

@@ -164,7 +164,8 @@ class Guarantee(ABC):
     with a delta holds for each alpha by itself, if it does not say that it holds for all at once
     (`all_alphas`). One that looks at the points again says so (`needs_points`),
     one that needs the squared sizes of sets (`needs_squares`), and one that can make use of points without
-    labels (`takes_unlabelled`).
+    labels (`takes_unlabelled`). One whose threshold is only where the estimate crosses 1 - alpha plus its
+    excess says so (`crosses_target`).
     """
 
     name: ClassVar[str]
@@ -183,6 +184,7 @@ class Guarantee(ABC):
     needs_points: ClassVar[bool] = False
     needs_squares: ClassVar[bool] = False
     takes_unlabelled: ClassVar[bool] = False
+    crosses_target: ClassVar[bool] = False
     delta: float | None = None
 
     @abstractmethod
@@ -220,7 +222,7 @@ class Guarantee(ABC):
         """Return in one sentence what holds for the sets."""
 
     @abstractmethod
-    def price(self, problem: Problem, deviation: float) -> float:
+    def excess(self, problem: Problem, deviation: float) -> float:
         """Return by how much coverage will exceed 1 - alpha, if one point's share deviates by that much."""
 
     @classmethod
@@ -305,11 +307,11 @@ class Guarantee(ABC):
         }
 
     def samples_needed(self, problem: Problem, excess: float, deviation: float) -> int | None:
-        """Return the least n at which the price is at most `excess`; None if none is found."""
+        """Return the least n with which `excess` is at most this number; None if none is found."""
 
         def enough(n: int) -> bool:
             resized = replace(problem, n=n, counts=problem.counts * (n / problem.n))
-            return self.price(resized, deviation) <= excess + ROUNDING
+            return self.excess(resized, deviation) <= excess + ROUNDING
 
         high = problem.n
         while not enough(high):
@@ -344,6 +346,8 @@ class Guarantee(ABC):
 class Corrected(Guarantee):
     """A guarantee whose threshold is where the estimated clean coverage reaches 1 - alpha + correction."""
 
+    crosses_target: ClassVar[bool] = True
+
     @abstractmethod
     def correction(self, problem: Problem) -> float:
         """Return what is added to the target 1 - alpha; infinite where nothing would do."""
@@ -352,7 +356,7 @@ class Corrected(Guarantee):
         """Return why the correction is infinite, where it is."""
         return None
 
-    def price(self, problem: Problem, deviation: float) -> float:
+    def excess(self, problem: Problem, deviation: float) -> float:
         return self.correction(problem)
 
     def find(

@@ -44,8 +44,8 @@ class Binomial(PointwiseTest):
     needs_squares: ClassVar[bool] = True
     takes_unlabelled: ClassVar[bool] = True
 
-    def price(self, problem: Problem, deviation: float) -> float:
-        """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, and what the bound U of F^r costs.
+    def excess(self, problem: Problem, deviation: float) -> float:
+        """Return ``z_{1-delta} deviation / sqrt(n)`` at 19/20 of delta, plus what U adds.
 
         That is ``epsilon (U - F^r)/(1 - epsilon)``, here for sets of one label.
         """

@@ -59,6 +59,7 @@ class Expected(Corrected):
     checked_alone: ClassVar[bool] = True
     takes_several: ClassVar[bool] = True
     takes_classes: ClassVar[bool] = True
+    crosses_target: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         set_checked(self, rule=check_choice("rule", self.rule, ("exchange", "worst-case")))

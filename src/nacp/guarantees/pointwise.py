@@ -68,7 +68,7 @@ class PointwiseTest(Guarantee):
         """Return in one sentence what holds for the sets."""
         return nearly_always(self.delta, alpha)
 
-    def price(self, problem: Problem, deviation: float) -> float:
+    def excess(self, problem: Problem, deviation: float) -> float:
         """Return ``z_{1-delta} deviation / sqrt(n)``, which the test comes close to."""
         return floor(self.delta, deviation, problem.n)
 

@@ -31,6 +31,7 @@ class SplitConformal(Corrected):
     only_as_given: ClassVar[bool] = True
     takes_several: ClassVar[bool] = True
     takes_classes: ClassVar[bool] = True
+    crosses_target: ClassVar[bool] = False
 
     def correction(self, problem: Problem) -> float:
         return (1 - problem.alpha) * problem.per_point

@@ -11,7 +11,7 @@ from nacp._types import Ints
 from nacp.errors import InputError
 from nacp.noise.annotators import AnnotatorNoise
 from nacp.noise.base import Doubt, Noise
-from nacp.noise.by_group import NoiseByGroup, column_per_group, for_rows
+from nacp.noise.by_group import NoiseByGroup, for_rows
 from nacp.noise.groups import GroupNoise
 from nacp.noise.low_rank import LowRankNoise
 from nacp.noise.matrix import MatrixNoise
@@ -19,6 +19,7 @@ from nacp.noise.randomized_response import RandomizedResponse
 from nacp.noise.uniform import UniformFamily, UniformNoise
 
 __all__ = [
+    "NO_NOISE",
     "UNSAID",
     "AnnotatorNoise",
     "Doubt",
@@ -35,7 +36,6 @@ __all__ = [
     "Unsaid",
     "as_noise",
     "basis_of",
-    "column_per_group",
     "noise_by_group",
     "noise_for",
 ]
@@ -78,6 +78,8 @@ class Estimate(Protocol):
         """The conditions under which it holds."""
 
 
+NO_NOISE: Noise = UniformNoise(0.0)
+"""The model of labels without errors."""
 NoiseLike: TypeAlias = ArrayLike | Noise | Estimate | None
 """A noise model or a short form: a rate, a matrix, an estimate, or None for labels without errors."""
 

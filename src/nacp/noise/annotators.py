@@ -11,7 +11,6 @@ from nacp.errors import InputError
 from nacp.noise.dense import DenseNoise, check_matrix, read_only
 from nacp.noise.matrices import DenseMatrix
 
-_MOST_CONDITION = 20.0  # annotators whose matrix has a larger condition get weight 0
 _LEAST_VARIANCE = 0.01  # added to the variances, so that no weight is infinite
 
 
@@ -46,6 +45,7 @@ class AnnotatorNoise(DenseNoise):
     name: ClassVar[str] = "annotators"
     weights: Floats = field(init=False)
     _stacked: DenseMatrix = field(init=False)
+    _most_condition: ClassVar[float] = 20.0  # annotators whose matrix has a larger condition get weight 0
 
     def __init__(self, matrices: ArrayLike, shares: ArrayLike | None = None) -> None:
         try:
@@ -59,7 +59,7 @@ class AnnotatorNoise(DenseNoise):
             raise InputError("shares", f"must be {len(every)} numbers of at least 0", found=f"{given.shape}")
         given = given / given.sum()
         every = np.stack([check_matrix(each, f"matrices[{a}]") for a, each in enumerate(every)])
-        inverses, weights = zip(*map(_weighed, every), strict=True)
+        inverses, weights = zip(*(_weighed(each, self._most_condition) for each in every), strict=True)
         mean = check_matrix(np.tensordot(given, every, axes=1))
         self._store(
             mean,
@@ -101,13 +101,13 @@ class AnnotatorNoise(DenseNoise):
         return f"AnnotatorNoise(annotators={len(self.matrices)}, k={self.k})"
 
 
-def _weighed(matrix: Floats) -> tuple[Floats, float]:
+def _weighed(matrix: Floats, most_condition: float) -> tuple[Floats, float]:
     """Return the inverse of a matrix, and the inverse variance of a point's share where sets are small."""
     try:
         inverse = np.linalg.inv(matrix).astype(np.float64)
     except np.linalg.LinAlgError:
         inverse = np.full_like(matrix, np.inf)
-    if not np.abs(inverse).sum(axis=1).max() < _MOST_CONDITION:
+    if not np.abs(inverse).sum(axis=1).max() < most_condition:
         return np.zeros_like(matrix), 0.0
     variance = DenseMatrix(matrix).mean_square(DenseMatrix(inverse)) - 1
     return inverse, 1 / (max(variance, 0.0) + _LEAST_VARIANCE)

@@ -32,17 +32,11 @@ class NoiseByGroup(AnnotatorNoise):
 
     names: tuple[Any, ...]
     name: ClassVar[str] = "by-group"
+    _most_condition: ClassVar[float] = np.inf
 
     def __init__(self, matrices: ArrayLike, shares: ArrayLike, names: Sequence[Any]) -> None:
         super().__init__(matrices, shares)
         object.__setattr__(self, "names", tuple(names))
-        for name, weight in zip(self.names, self.weights, strict=True):
-            if weight == 0:
-                raise InputError(
-                    "noise",
-                    f"is so large in the group {name!r} that its labels say next to nothing",
-                    remedy="leave these rows out",
-                )
 
     def describe(self, k: int) -> str:
         shown = ", ".join(map(repr, self.names[:5])) + (", ..." if len(self.names) > 5 else "")
@@ -79,10 +73,3 @@ def for_rows(models: Mapping[Any, Noise], groups: Any, n: int, k: int) -> tuple[
     places = np.array([place[each] for each in given.tolist()], dtype=np.int64)
     matrices = np.stack([models[name].matrix(k).dense() for name in names])
     return NoiseByGroup(matrices, np.bincount(places), names), places
-
-
-def column_per_group(labels: Ints, places: Ints) -> Ints:
-    """Return labels in a column for each group, -1 elsewhere: the form that `NoiseByGroup.spread` takes."""
-    table = np.full((len(labels), int(places.max()) + 1), -1, dtype=np.int64)
-    table[np.arange(len(labels)), places] = labels
-    return table

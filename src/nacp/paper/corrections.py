@@ -24,8 +24,7 @@ class CorrectionRow(Cell):
     """The correction of a method: mean and standard deviation over draws of the labels.
 
     It is infinite where the method needs every class and some draw lacks one. `rarest` is how often the
-    rarest noisy class occurs, on which ACNL depends: mean, least and most. What the paper prints is for the
-    same n, k and rate.
+    rarest noisy class occurs, on which ACNL depends: mean, least and most.
     """
 
     correction: float
@@ -68,7 +67,7 @@ def table2(run: Run) -> list[CorrectionRow]:
 def figure1(run: Run) -> list[CorrectionRow]:
     """Return Figure 1: the corrections against n, for 10, 100 and 1000 equally frequent classes.
 
-    The figure also has the guarantees beyond the paper, with the cost of their tests where sets are small.
+    The figure also has the excess of the guarantees beyond the paper, where sets are small.
     """
     rows: list[CorrectionRow] = []
     for k in FIGURE1_CLASSES:
@@ -95,7 +94,7 @@ def _corrections(
     of_rarest = float(rarest.mean()), float(rarest.min()), float(rarest.max())
     methods = {m.name: m.guarantee for m in (*six_methods(k), *more) if m.corrected}
     for name in sorted(methods, key=lambda name: name != "NACP"):  # the paper's order
-        values = moments_of(np.array([methods[name].price(p, p.deviation) for p in problems]))
+        values = moments_of(np.array([methods[name].excess(p, p.deviation) for p in problems]))
         yield CorrectionRow(*data, n, k, rate, "", "", name, *values, *of_rarest)
 
 

@@ -47,11 +47,10 @@ class NothingToRun(ValueError):
 
 @dataclass(frozen=True)
 class Run:
-    """What all experiments of one run have in common.
+    """The arguments of one run.
 
     The data are those of `folder`, or the simulated twins. Each data set is split at random `splits` times
-    into calibration and test points; `noise_per` says whether label noise is drawn anew for each split or
-    once for all.
+    into calibration and test points; `noise_per` says whether label noise is drawn anew for each split.
     """
 
     folder: Path | None = None
@@ -137,7 +136,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row(Cell):
-    """What one method did in one setting: means and standard deviations over splits; coverage in percent.
+    """The results of one method in one setting, over splits; coverage in percent.
 
     `below` is the share of splits whose coverage is less than the target, in percent. The differences from
     the paper are in standard deviations of one split, and None where the two need not be the same; `doubt`
@@ -353,7 +352,7 @@ def guarantees(run: Run) -> Experiment:
         methods = [*paper, *our_methods(), aware(as_guarantee("pac", 0.05), "pac, δ = 0.05")]
         splits = min(run.splits, DIRECT_SPLITS)
         settings.append(Setting(source, SWEEP_SCORE, noise, splits, methods, f"ε = {RATE:g}", RATE))
-    title = run.titled("Beyond the paper: guarantees that cost less, HPS, δ = 0.001")
+    title = run.titled("Beyond the paper: guarantees with less excess, HPS, δ = 0.001")
     return Experiment("guarantees", title, settings)
 
 

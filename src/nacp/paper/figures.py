@@ -4,6 +4,7 @@ import importlib.util
 import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -53,12 +54,7 @@ def methods_figure(experiment: Experiment, rows: Sequence[Row]) -> "Figure":
             ours: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 5, "linestyle": "none"}
             axes.errorbar(row.size, y, xerr=row.size_sd, label="ours" if y == 0 else None, **ours)
             if row.paper_size is not None:
-                paper: dict[str, Any] = {
-                    "color": "#555555",
-                    "marker": "|",
-                    "markersize": 13,
-                    "linestyle": "none",
-                }
+                paper = ours | {"color": "#555555", "marker": "|", "markersize": 13}
                 axes.plot(row.paper_size, y, label="paper" if y == 0 else None, **paper)
         axes.set_title(heading, parse_math=False)
         axes.set(xscale="log", yticks=range(len(names)), ylim=(len(names) - 0.4, -0.6))
@@ -71,10 +67,9 @@ def methods_figure(experiment: Experiment, rows: Sequence[Row]) -> "Figure":
     return _with_legend(figure, panels) if experiment.versus_paper else figure
 
 
-def sweep_figure(
-    experiment: Experiment, rows: Sequence[Row], x_of: Callable[[Row], float], xlabel: str
-) -> "Figure":
-    """Return size, coverage and correction against what varies: one row of panels for each classifier."""
+def sweep_figure(experiment: Experiment, rows: Sequence[Row], varied: str, xlabel: str) -> "Figure":
+    """Return size, coverage and correction against a field of the rows, with panels for each classifier."""
+    x_of = attrgetter(varied)
     by_title = _grouped(rows, lambda row: row.title)
     figure, panels = _panels(experiment.title, 3, len(by_title))
     corrected = {each.name for setting in experiment.settings for each in setting.methods if each.corrected}

@@ -32,14 +32,7 @@ class Method:
 
 
 def six_methods(k: int, delta: float = PAPER_DELTA) -> list[Method]:
-    """Return the methods of the paper's Tables 1 and 3, for k equally frequent classes.
-
-    Parameters
-    ----------
-    k : int
-        The number of classes.
-    delta : float, default=0.001
-        The probability with which NACP's promise may fail.
+    """Return the methods of the paper's Tables 1 and 3, for k equally frequent classes; delta is of NACP.
 
     Examples
     --------
@@ -51,7 +44,7 @@ def six_methods(k: int, delta: float = PAPER_DELTA) -> list[Method]:
 
 
 def methods_under(noise: Noise, priors: ArrayLike | None = None) -> list[Method]:
-    """Return the methods of the paper that apply under a noise model: NACP needs uniform noise.
+    """Return the methods of the paper that apply under a noise model.
 
     `priors` are the frequencies of the true classes, for ACNL and CRCP; estimated from the noisy labels by
     default.
@@ -89,13 +82,6 @@ def our_methods(delta: float = PAPER_DELTA) -> list[Method]:
 
 def aware(guarantee: Guarantee, name: str | None = None) -> Method:
     """Return the method that sees noisy labels, knows the noise model, and has this guarantee.
-
-    Parameters
-    ----------
-    guarantee : Guarantee
-        What is promised.
-    name : str, optional
-        That of the guarantee by default.
 
     Examples
     --------

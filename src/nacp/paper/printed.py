@@ -25,15 +25,7 @@ class Printed(NamedTuple):
         return (ours.mean - self.mean) / spread if spread > 0 else None
 
     def compared(self, ours: Moments) -> str:
-        """Return "=" if our mean has the printed digits, else its deviation, or "≠" where there is none.
-
-        Examples
-        --------
-        >>> from nacp.paper.printed import CELLS, Moments
-        >>> paper = CELLS["cifar100", "aps", "NACP"].size
-        >>> paper.text, paper.compared(Moments(9.04, 0.5)), paper.compared(Moments(8.0, 0.5))
-        ('9.0 ± 0.46', '=', '-1.5')
-        """
+        """Return "=" if our mean has the printed digits, else its deviation, or "≠" where there is none."""
         if abs(ours.mean - self.mean) <= self.rounding * (1 + 1e-9):
             return "="
         deviation = self.deviation(ours)

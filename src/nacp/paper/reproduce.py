@@ -43,17 +43,6 @@ def reproduce(name: Name, run: Run, out: Path, progress: Progress | None = None)
 
     Results of single settings are kept in its folder ``cells``. `progress` is called with the title of a
     setting and the number of its splits that have been done. Returns the table as Markdown, and the files.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from nacp.paper.experiments import Run
-    >>> from nacp.paper.reproduce import reproduce
-    >>> with TemporaryDirectory() as folder:
-    ...     text, paths = reproduce("table2", Run(splits=2), Path(folder))
-    >>> [path.name for path in paths]
-    ['table2.md', 'table2.csv', 'table2.tex']
     """
     made = origin(name, run)
     sheet, draw = _made(name, run, made, out / "cells", progress)
@@ -82,10 +71,7 @@ def _made(
     experiment = EXPERIMENTS[name](run)
     rows = run_experiment(experiment, run, kept, progress)
     sheet = tables.splits_sheet(experiment, rows, made)
-    if name == "sweep-noise":
-        return sheet, lambda: figures.sweep_figure(
-            experiment, rows, lambda row: row.rate or 0.0, "noise rate ε"
-        )
-    if name == "sweep-size":
-        return sheet, lambda: figures.sweep_figure(experiment, rows, lambda row: row.n, "calibration points")
+    if name in ("sweep-noise", "sweep-size"):
+        varied, label = ("rate", "noise rate ε") if name == "sweep-noise" else ("n", "calibration points")
+        return sheet, lambda: figures.sweep_figure(experiment, rows, varied, label)
     return sheet, lambda: figures.methods_figure(experiment, rows)

@@ -94,9 +94,8 @@ def folder_sources(folder: Path) -> list[Source]:
     people gave are called ``noisy_labels*`` or ``human_sampled_noisy_labels*`` with the same ending.
     """
     if not folder.is_dir():
-        raise InputError(
-            str(folder), "is not a folder", remedy="it must hold .npz files with probs and labels"
-        )
+        remedy = "it must hold .npz files with probs and labels"
+        raise InputError(str(folder), "is not a folder", remedy=remedy)
     found = [Source(path.stem, path) for path in sorted(folder.glob("*.npz")) if not _missing(path)]
     if not found:
         raise InputError(str(folder), "holds no .npz files with probs and labels")

@@ -20,7 +20,7 @@ from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Tally, Weights, sizes_of
 from nacp.engine import Spec
 from nacp.errors import InputError
-from nacp.guarantees import Corrected, Problem, find
+from nacp.guarantees import Guarantee, Problem, find
 from nacp.marginal import Counted
 from nacp.noise import Noise, NoiseLike, noise_for
 from nacp.paper.methods import Method, six_methods
@@ -34,20 +34,10 @@ _PIECES = 128  # an interval of more grid points is first cut into this number o
 
 @dataclass(frozen=True, eq=False)
 class SplitResults:
-    """What `run_splits` found; arrays of shape (methods, alphas, splits).
+    """Thresholds, mean sizes, coverages and corrections: arrays of shape (methods, alphas, splits).
 
-    Attributes
-    ----------
-    methods : list of Method
-    alphas : list of float
-    thresholds : array
-        On the scale of the score.
-    sizes : array
-        Mean size of the test sets.
-    coverages : array
-        Share of test sets that contain the true label.
-    corrections : array
-        The correction of the target; the excess over the target where thresholds are tested.
+    Thresholds are on the scale of the score; `corrections` are the excess over the target where thresholds
+    are tested.
     """
 
     methods: list[Method]
@@ -79,20 +69,16 @@ def run_splits(
 
     Parameters
     ----------
-    probs : array of shape (N, k)
-        Class probabilities.
-    labels : array of shape (N,)
-        The true labels.
+    probs, labels : arrays of shape (N, k) and (N,)
+        Class probabilities and true labels.
     noise : float, array of shape (k, k) or noise model
         The noise that corrupts the calibration labels. Where it is uniform, splits share most of their work.
     alpha, score, crossing
         As in `calibrate`.
     methods : sequence of Method, optional
         The paper's six by default.
-    splits : int, default=1000
-        The number of splits.
-    calibration : int, optional
-        The number of calibration points; half of N by default.
+    splits, calibration : int
+        The numbers of splits and of calibration points; half of N by default.
     noisy_labels : array of shape (N,), optional
         The noisy labels of all splits, if they are not to be drawn.
     random_state : int, default=0
@@ -160,7 +146,7 @@ def run_splits(
         counted: dict[tuple[bool, bool, bool], Counted] = {}
         for m, method in enumerate(chosen_methods):
             if m in crossed:
-                corrections[split, m] = [crossed[m].correction(problem) for problem in problems]
+                corrections[split, m] = [crossed[m].excess(problem, 0.0) for problem in problems]
                 continue
             sample, under = samples[method.sees_clean], model if method.noise_aware else None
             key = method.sees_clean, method.noise_aware, method.guarantee.only_as_given
@@ -199,20 +185,18 @@ def draw_split(
     return chosen, labels if noise is None else noise.sample(labels, k, rng)
 
 
-def _crossing(methods: Sequence[Method], weights: Weights) -> dict[int, Corrected]:
+def _crossing(methods: Sequence[Method], weights: Weights) -> dict[int, Guarantee]:
     """Return, by number, the guarantees whose thresholds `crossings` finds for all splits at once.
 
-    They are where the estimate from noisy labels crosses a corrected target, if all pairs have the same
-    weight. The thresholds of other guarantees are found split by split, as `calibrate` does.
+    They are where the estimate from noisy labels crosses a target, if all pairs have the same weight. The
+    thresholds of other guarantees are found split by split, as `calibrate` does.
     """
     if weights.constant is None or weights.constant > 0:
         return {}
-    rule = Corrected.find, Corrected.cross
     return {
         m: method.guarantee
         for m, method in enumerate(methods)
-        if method.noise_aware and not method.sees_clean and isinstance(method.guarantee, Corrected)
-        if (type(method.guarantee).find, type(method.guarantee).cross) == rule
+        if method.noise_aware and not method.sees_clean and method.guarantee.crosses_target
     }
 
 

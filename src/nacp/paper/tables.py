@@ -4,7 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 
 from nacp.paper.corrections import CorrectionRow, printed_correction
@@ -45,8 +45,7 @@ class Sheet:
             j for j in range(len(self.columns)) if any(row[j] for _, rows in self.sections for row in rows)
         ]
         sections = [(heading, [[row[j] for j in kept] for row in rows]) for heading, rows in self.sections]
-        columns = [self.columns[j] for j in kept]
-        return Sheet(self.title, columns, sections, self.notes, self.origin, self.records)
+        return replace(self, columns=[self.columns[j] for j in kept], sections=sections)
 
 
 def splits_sheet(experiment: Experiment, rows: Sequence[Row], origin: list[str]) -> Sheet:

@@ -100,10 +100,8 @@ class CorrectionDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
-    lines_ : dict of matplotlib Line2D
-        One for each guarantee.
+    ax_, figure_, lines_
+        Where it was drawn, and a line for each guarantee.
 
     Examples
     --------
@@ -120,7 +118,7 @@ class CorrectionDisplay(Display):
     alpha: float
 
     lines_: "dict[str, Line2D]" = field(init=False, repr=False)
-    _title: ClassVar[str] = "What a guarantee costs"
+    _title: ClassVar[str] = "The excess coverage of each guarantee"
 
     @classmethod
     def from_noise(
@@ -134,17 +132,7 @@ class CorrectionDisplay(Display):
         ax: "Axes | None" = None,
         **line: Any,
     ) -> Self:
-        """Draw what `plan` says of calibration sets of several sizes, for the guarantees that apply.
-
-        Parameters
-        ----------
-        noise, k, alpha, delta
-            As in `plan`.
-        sizes : sequence of int
-            Numbers of calibration points.
-        ax, **line
-            As in `plot`, for all lines.
-        """
+        """Draw the excess by `plan` with several numbers of calibration points; `**line` is for all lines."""
         plans = [plan(k=k, noise=noise, alpha=alpha, delta=delta, n=n) for n in sizes]
         found: dict[str, list[float]] = {}
         for row in (row for each in plans for row in each.rows if row.reason is None):
@@ -190,10 +178,8 @@ class CoverageDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
-    line_, noisy_line_, random_line_ : matplotlib Line2D
-        F^c, F^n and F^r.
+    ax_, figure_, line_, noisy_line_, random_line_
+        Where it was drawn, and the lines of F^c, F^n and F^r.
 
     Examples
     --------
@@ -222,15 +208,7 @@ class CoverageDisplay(Display):
 
     @classmethod
     def from_calibration(cls, calibration: Calibration, *, ax: "Axes | None" = None, **line: Any) -> Self:
-        """Draw the curve of a calibration, at the resolution that this keeps.
-
-        Parameters
-        ----------
-        calibration : Calibration
-            From `calibrate`.
-        ax, **line
-            As in `plot`, for the line of F^c.
-        """
+        """Draw the curve of a calibration; `**line` is for the line of F^c."""
         cal = calibration
         return cls(cal.curve, cal.alpha, cal.threshold, cal.estimate, bool(cal.warnings)).plot(ax, **line)
 
@@ -259,13 +237,8 @@ class CoverageDisplay(Display):
             if estimate is None:
                 estimate = curve.clean[max(int(np.searchsorted(q, chosen, side="right")) - 1, 0)]
             ax.axvline(chosen, color=GREEN, linewidth=0.9, linestyle="--")
-            point: dict[str, Any] = {
-                "color": GREEN,
-                "marker": "o",
-                "markersize": 7,
-                "linestyle": "none",
-                "zorder": 5,
-            }
+            point: dict[str, Any] = {"color": GREEN, "marker": "o", "markersize": 7, "zorder": 5}
+            point["linestyle"] = "none"
             said = f"threshold {chosen:.4g}: covers {estimate:.3f}"
             ax.plot([chosen], [estimate], label=said, **point)
         elif self.threshold is not None:
@@ -296,10 +269,8 @@ class SensitivityDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
-    line_, believed_line_, size_line_ : matplotlib Line2D
-        Coverage in truth, as it is believed, and the mean set size.
+    ax_, figure_, line_, believed_line_, size_line_
+        Where it was drawn, and the lines of coverage in truth, as it is believed, and of the mean set size.
 
     Examples
     --------
@@ -332,15 +303,7 @@ class SensitivityDisplay(Display):
         ax: "Axes | None" = None,
         **line: Any,
     ) -> Self:
-        """Draw what `sensitivity` finds.
-
-        Parameters
-        ----------
-        calibration, probs, labels, shifts
-            As in `nacp.sensitivity`.
-        ax, **line
-            As in `plot`, for the line of coverage in truth.
-        """
+        """Draw what `sensitivity` finds; `**line` is for the line of coverage in truth."""
         return cls(sensitivity(calibration, probs, labels, shifts=shifts)).plot(ax, **line)
 
     @property
@@ -376,10 +339,8 @@ class SetSizeDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        Where it was drawn.
-    bars_ : matplotlib BarContainer
-        One bar for each size, or for each range of sizes if there are many.
+    ax_, figure_, bars_
+        Where it was drawn, and a bar for each size, or for each range of sizes if there are many.
 
     Examples
     --------
@@ -399,32 +360,14 @@ class SetSizeDisplay(Display):
 
     @classmethod
     def from_sets(cls, sets: PredictionSets, *, ax: "Axes | None" = None, **bars: Any) -> Self:
-        """Draw the sizes of prediction sets.
-
-        Parameters
-        ----------
-        sets : PredictionSets
-            From `Calibration.predict_set`.
-        ax, **bars
-            As in `plot`, for the bars.
-        """
+        """Draw the sizes of prediction sets; `**bars` is for the bars."""
         return cls(sets.sizes).plot(ax, **bars)
 
     @classmethod
     def from_calibration(
         cls, calibration: Calibration, probs: ArrayLike, *, ax: "Axes | None" = None, **bars: Any
     ) -> Self:
-        """Draw the sizes of the sets that a calibration predicts.
-
-        Parameters
-        ----------
-        calibration : Calibration
-            From `calibrate` or `load`.
-        probs : array of shape (n, k)
-            Class probabilities.
-        ax, **bars
-            As in `plot`, for the bars.
-        """
+        """Draw the sizes of the sets that a calibration predicts for the rows of `probs`."""
         return cls.from_sets(calibration.predict_set(probs), ax=ax, **bars)
 
     def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import os
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -15,7 +17,16 @@ from nacp.coverage.curve import inverse_of, oscillation
 from nacp.coverage.sample import Sample
 from nacp.coverage.tally import Weights
 from nacp.errors import InputError
-from nacp.files import plain, stored_basis, stored_noise
+from nacp.files import (
+    calibration_of,
+    document_of,
+    plain,
+    read_document,
+    reading,
+    stored_basis,
+    stored_noise,
+    write_document,
+)
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.noise import Noise, NoiseBasis, NoiseLike, Unsaid, basis_of, noise_for
 from nacp.points import Rows, check_given
@@ -58,7 +69,7 @@ class Labelling(NamedTuple):
     def from_dict(cls, stored: dict[str, Any], k: int) -> Labelling:
         """Return what `to_dict` described."""
         known = check_flag("known", stored["known"])
-        return cls(stored_noise(stored["noise"], k), stored_basis(stored["basis"]), known)
+        return cls(stored_noise(stored["noise"], k), stored_basis("basis", stored["basis"]), known)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a file keeps."""
@@ -136,6 +147,47 @@ def _shares(sample: Sample, weights: Weights, threshold: float) -> Floats:
     own = weights.own[sample.labels] * sample.parts
     hits = np.where(sample.label_scores <= threshold, own, 0.0).sum(axis=1)
     return np.asarray(hits + np.concatenate([np.empty(0), *sample.rows.map(rest)]))
+
+
+class Follower(ABC):
+    """An object that follows a calibration point by point, and can be saved and loaded."""
+
+    calibration: Calibration
+    _labelling: Labelling
+    _format: ClassVar[str]
+    _version: ClassVar[int] = 1
+
+    @property
+    def noise(self) -> Noise | None:
+        """How the labels to come are wrong; None if they are right, or not known."""
+        return self._labelling.noise
+
+    @abstractmethod
+    def _state(self) -> dict[str, Any]:
+        """Return what a file holds besides the calibration and the noise."""
+
+    @abstractmethod
+    def _restore(self, calibration: Calibration, labelling: Labelling, state: dict[str, Any]) -> None:
+        """Become what was saved."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state and the calibration to a JSON file, replaced if it exists; `load` reads it."""
+        document = {"format": self._format, "version": self._version}
+        document |= {"calibration": document_of(self.calibration), "labelling": self._labelling.to_dict()}
+        write_document(path, document | self._state())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, score: Any = None) -> Self:
+        """Read what `save` wrote; nothing in the file is executed.
+
+        A custom score is not in the file: pass its function as `score`.
+        """
+        document = read_document(path, f"file of {cls.__name__}", (cls._format,), cls._version)
+        with reading(path):
+            calibration = calibration_of(document["calibration"], score)
+            found = cls.__new__(cls)
+            found._restore(calibration, Labelling.from_dict(document["labelling"], calibration.k), document)
+        return found
 
 
 def refuse_groups(name: str, calibration: Any) -> None:

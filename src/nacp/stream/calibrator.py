@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, overload
@@ -11,7 +13,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Array
+from nacp._types import Ints
 from nacp.calibrate import chosen_guarantee, informative_noise, warn_of_obstacles
 from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
@@ -41,7 +43,8 @@ from nacp.points.lazy import open_lazy
 from nacp.scores import Score, ScoreLike, as_score
 
 _SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits")
-_FORMAT, _VERSION = "nacp.calibrator", 3
+_FORMAT, _VERSION = "nacp.calibrator", 1
+_ADDING = Lock()  # of all calibrators, as a lock of its own could not be copied with a calibrator
 _REQUIRED, _OPTIONAL = ("by_label", "cells", "hits", "pairs"), ("gains", "losses", "squares")
 
 
@@ -63,6 +66,15 @@ class Counts:
         """The number of points."""
         return self.any_tally.n
 
+    def check_alike(self, other: Counts) -> None:
+        """Refuse counts of points that were given in another form."""
+        if other.several != self.several:
+            each = "several labels" if self.several else "one label"
+            raise InputError("labels", f"must have {each} for each point, as before")
+        if other.widths.given != self.widths.given:
+            problem = f"must be {self.widths.given}, as the points before were"
+            raise InputError("probs", problem, found=other.widths.given)
+
     def combine(self, other: Counts, sign: int) -> Counts:
         """Return these counts plus or minus others."""
         tallies = {
@@ -76,10 +88,10 @@ class Counts:
 class Calibrator:
     """Calibrate from points that come in batches: nothing is kept that grows with their number.
 
-    Scores are counted by cells of a grid that is fixed before any point comes, some MB in all. `calibrate`
-    counts in the same way, so thresholds are the same to the last bit, in any batches; only that of "split"
-    is the next point of the grid, where `calibrate` has the score of a label itself. States of different
-    points add up, by ``+`` or `merge`, and can be subtracted again, by ``-``. Several threads may update.
+    Scores are counted by cells of a fixed grid, some MB in all. `calibrate` counts in the same way, so
+    thresholds are the same to the last bit, in any batches; only that of "split" is the next point of the
+    grid, where `calibrate` has the score of a label itself. States of different points add up, by ``+`` or
+    `merge`, and can be subtracted again, by ``-``. Several threads may update.
 
     Parameters
     ----------
@@ -129,18 +141,7 @@ class Calibrator:
         self.from_logits = check_flag("from_logits", from_logits)
         open_rows(np.empty((0, self.k)), **self._options)  # refuses settings that exclude each other
         self._counts: Counts | None = None
-        self._set_up()
-
-    def _set_up(self) -> None:
-        self._weights: dict[bool, dict[Noise | None, Weights]] = {}
-        self._adding = Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_weights", "_adding")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._set_up()
+        self._constant = all(each.constant is not None for each in self._weights_of(several=False).values())
 
     @property
     def n(self) -> int:
@@ -158,17 +159,8 @@ class Calibrator:
             Their noisy labels, as in `calibrate`.
         """
         batch = self._counts_there(probs, labels) if is_lazy(probs) else self._counts_of(probs, labels)
-        if batch is None:
-            return
-        with self._adding:
-            known = self._counts
-            if known is not None and batch.several != known.several:
-                labels_of_each = "several labels" if known.several else "one label"
-                raise InputError("labels", f"must have {labels_of_each} for each point, as before")
-            if known is not None and batch.widths.given != known.widths.given:
-                problem = f"must be {known.widths.given}, as the points before were"
-                raise InputError("probs", problem, found=batch.widths.given)
-            self._counts = self._sum(known, batch)
+        with _ADDING:
+            self._counts = self._sum(self._counts, batch)
 
     def _counts_of(self, probs: ArrayLike, labels: ArrayLike) -> Counts | None:
         """Count points in memory, or on a device."""
@@ -209,13 +201,11 @@ class Calibrator:
 
     def _weights_of(self, several: bool) -> dict[Noise | None, Weights]:
         """Return the weights of pairs under each noise model that a guarantee may ask for."""
-        if several not in self._weights:
-            self._weights[several] = weights_under(self.noise, self.k, several)
-        return self._weights[several]
+        return weights_under(self.noise, self.k, several)
 
     def _squares(self, several: bool) -> bool:
         """Return whether squared sizes of sets are of use: where pairs all weigh the same."""
-        return all(each.constant is not None for each in self._weights_of(several).values())
+        return self._constant and not several
 
     def _most_points(self, several: bool) -> int:
         """Return the number of points up to which no sum of whole numbers can overflow."""
@@ -288,17 +278,17 @@ class Calibrator:
         return self._holding(None)
 
     def _holding(self, counts: Counts | None) -> Calibrator:
-        found = object.__new__(type(self))
-        found.__setstate__(self.__getstate__() | {"_counts": counts})
+        found = copy(self)
+        found._counts = counts
         return found
 
     def merge(self, other: Calibrator) -> None:
         """Add the counts of another state with the same settings, in place."""
-        with self._adding:
+        with _ADDING:
             self._counts = (self + other)._counts
 
     def __add__(self, other: Calibrator) -> Calibrator:
-        self._check_same(other, "merged")
+        self._check_same(other)
         return self._holding(self._sum(self._counts, other._counts))
 
     def __radd__(self, other: object) -> Calibrator:
@@ -306,14 +296,15 @@ class Calibrator:
         return self._holding(self._counts) if isinstance(other, int) and other == 0 else NotImplemented
 
     def __sub__(self, other: Calibrator) -> Calibrator:
-        self._check_same(other, "subtracted")
+        self._check_same(other)
         ours, theirs = self._counts, other._counts
         if theirs is None:
             return self._holding(ours)
-        try:
-            found = None if ours is None else ours.combine(theirs, -1)
-        except InputError:
-            found = None
+        found = None
+        if ours is not None:
+            ours.check_alike(theirs)
+            with suppress(InputError):
+                found = ours.combine(theirs, -1)
         if found is None or not self._possible(found):
             problem = "holds points that were never added, so they cannot be taken away"
             raise InputError("other", problem, found=f"{theirs.n:,} points")
@@ -322,11 +313,12 @@ class Calibrator:
     def _sum(self, ours: Counts | None, theirs: Counts | None) -> Counts | None:
         if ours is None or theirs is None:
             return ours or theirs
+        ours.check_alike(theirs)
         found = ours.combine(theirs, 1)
-        if found.n > (most := self._most_points(found.several)):
-            raise InputError(
-                "probs", f"has come with more than {most:,} points in all, up to which all sums are exact"
-            )
+        most = self._most_points(found.several)
+        if found.n > most:
+            problem = f"has come with more than {most:,} points in all, up to which all sums are exact"
+            raise InputError("probs", problem)
         return found
 
     def _possible(self, counts: Counts) -> bool:
@@ -337,25 +329,14 @@ class Calibrator:
             for model, tally in counts.tallies.items()
         )
 
-    def _check_same(self, other: object, done: str) -> None:
-        """Refuse a state that does not belong to this one, and say what differs."""
+    def _check_same(self, other: object) -> None:
+        """Refuse a state that does not belong to this one."""
         if not isinstance(other, Calibrator):
             raise InputError("other", "must be a Calibrator", found=f"{type(other).__name__}")
-        said = None
         for name in _SETTINGS:
             ours, theirs = getattr(self, name), getattr(other, name)
             if ours != theirs:
-                differs = "other classes" if name == "classes" else f"{name} {theirs!r}, not {ours!r}"
-                said = f"it has {differs}"
-                break
-        here, there = self._counts, other._counts
-        if said is None and here is not None and there is not None:
-            if here.several != there.several:
-                said = "one has several labels for each point, the other one"
-            elif here.widths.given != there.widths.given:
-                said = f"it has counted {there.widths.given}, not {here.widths.given}"
-        if said is not None:
-            raise InputError("other", f"cannot be {done}: {said}")
+                raise InputError("other", f"must have the same {name}, {ours!r}", found=repr(theirs))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Calibrator) and all(
@@ -370,12 +351,12 @@ class Calibrator:
     def save(self, path: File) -> None:
         """Write the state to a file, which is replaced if it exists; `Calibrator.load` reads it.
 
-        The file is a line of JSON, whole numbers, and a checksum: no pickle.
+        The file holds a line of JSON, whole numbers, and a checksum, and no pickle.
         """
         check_storable(self.classes)
         values = {name: plain(getattr(self, name)) for name in _SETTINGS}
         values |= {"noise_basis": plain(self._basis), "grid": _grid_digest(), "n": self.n}
-        arrays, counts = dict[str, Array](), self._counts
+        arrays, counts = dict[str, Ints](), self._counts
         if counts is not None:
             tallies = list(counts.tallies.values())
             values |= {"several": counts.several, "widths": counts.widths}
@@ -389,8 +370,7 @@ class Calibrator:
     def load(cls, path: File, *, score: Score | Callable[..., Any] | None = None) -> Calibrator:
         """Read a state that `save` wrote; a file that is damaged or not of this kind is refused.
 
-        Nothing in the file is executed. A score that is a function of one's own is not in the
-        file: pass it as `score`.
+        Nothing in the file is executed. A custom score is not in the file: pass its function as `score`.
         """
         document, arrays = read_numbers(path, "file of a Calibrator", (_FORMAT,), _VERSION)
         with reading(path):
@@ -398,7 +378,7 @@ class Calibrator:
             noise, score = stored_noise(document["noise"], k), stored_score(dict(document["score"]), score)
             options = {name: document[name] for name in ("classes", "normalize", "from_logits")}
             found = cls(k, noise=noise, score=score, **options)
-            found._basis = stored_basis(document["noise_basis"])
+            found._basis = stored_basis("noise_basis", document["noise_basis"])
             if document["grid"] != _grid_digest():
                 remedy = "count the points again, or use the version that wrote it"
                 raise InputError("grid", "is not that of this nacp", remedy=remedy)
@@ -409,14 +389,13 @@ class Calibrator:
     def _stored_counts(self, document: dict[str, Any], arrays: dict[str, Any]) -> Counts:
         """Return the counts in a file; refuse those that do not have the form of any points' counts."""
         n, several = check_count("n", document["n"], 1), check_flag("several", document["several"])
-        widths = stored_widths(document["widths"])
+        widths = stored_widths("widths", document["widths"])
         tallies = {}
         for i, (model, unit) in enumerate(zip(self._weights_of(several), document["units"], strict=True)):
             counted = {name: arrays[f"{name} {i}"] for name in _REQUIRED}
             counted |= {name: arrays.get(f"{name} {i}") for name in _OPTIONAL}
             tallies[model] = Tally(n, self.k, **counted, unit=unit, part=PART if several else 1.0)
-        whole = all(each.dtype == np.int64 for each in arrays.values())
-        if whole and widths is not None and n <= self._most_points(several):
+        if widths is not None and n <= self._most_points(several):
             counts = Counts(tallies, several, widths)
             if self._possible(counts):
                 return counts

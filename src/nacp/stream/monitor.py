@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from copy import copy
 from threading import Lock
 from typing import Any
@@ -14,39 +13,35 @@ from nacp.calibration import Calibration
 from nacp.checks import check_count, check_fraction
 from nacp.coverage.sample import Sample
 from nacp.errors import InputError
-from nacp.files import calibration_of, document_of, read_document, reading, write_document
 from nacp.guarantees.base import percent
-from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid
+from nacp.noise import UNSAID, NoiseLike, Unsaid
 from nacp.stats.alarm import Alarm
-from nacp.stream.arrivals import NOT_CHECKED, UNDECIDED, Labelling, Shares, refuse_groups
+from nacp.stream.arrivals import NOT_CHECKED, UNDECIDED, Follower, Labelling, Shares, refuse_groups
 from nacp.wrapping import counted, wrapped
 
-_FORMAT, _VERSION = "nacp.monitor", 1
 _FOUND = ("n", "checked", "alarm", "raised_at", "since", "wealth", "p_value", "coverage", "coverage_since")
 _PLAYING = Lock()  # of all monitors, as a lock of its own could not be copied with a monitor
 
 
-class Monitor:
+class Monitor(Follower):
     """Watches whether the sets of a calibration still cover, from labels that come later.
 
-    An alarm says that the clean coverage has fallen below 1 - alpha. It may be looked at after every point:
-    the probability that a false alarm is *ever* raised is at most `false_alarm`. Points must come in their
-    order, in batches of any size, which make no difference. The state does not grow with their number.
+    An alarm says that the clean coverage has fallen below 1 - alpha. The probability that a false alarm is
+    *ever* raised is at most `false_alarm`, however often one looks. Points must come in their order, in
+    batches of any size. The state does not grow with their number.
 
     Parameters
     ----------
     calibration : Calibration
         The calibration whose sets are watched.
     noise : float, array of shape (k, k), noise model or None, optional
-        How the labels to come are wrong; by default as those that calibrated. ``None`` takes them as they
-        are. After a calibration from checked labels, which knows no noise, labels that are not checked need
-        it.
+        How the labels to come are wrong; by default as those that calibrated. Needed after a calibration from
+        checked labels, unless all labels to come are checked. ``None`` takes them as they are.
     false_alarm : float, default=0.01
         The probability with which a false alarm is ever raised, at the most.
     target : float, optional
-        The coverage to watch for, by default 1 - alpha. A promise on average over calibration sets
-        ("expected", "split", "none") leaves the sets of one calibration a little above or below it: there,
-        watch for somewhat less.
+        The coverage to watch for, by default 1 - alpha. After a promise on average over calibration sets
+        ("expected", "split", "none"), watch for somewhat less.
 
     Attributes
     ----------
@@ -61,11 +56,10 @@ class Monitor:
     wealth : float
         The wealth of a gambler who began with 1 and bets that coverage has fallen; fixed at the alarm.
     p_value : float
-        1 over the highest wealth so far. Valid at any time: if coverage has not fallen, it is ever at most p
-        with probability at most p.
+        1 over the highest wealth so far; valid at any time.
     coverage, coverage_since : float or None
-        The mean share of all points, and of those after `since`: estimates of the clean coverage, clipped to
-        [0, 1]. The second one is biased downwards, as `since` was chosen for a low coverage after it.
+        Estimates of the clean coverage of all points, and of those after `since`. The second one is biased
+        downwards, as `since` was chosen for a low coverage after it.
 
     See Also
     --------
@@ -86,10 +80,7 @@ class Monitor:
     >>> monitor.update(probs[2000:5000], noisy[2000:5000])
     >>> monitor.alarm
     False
-
-    From now on, every fourth object is of a new kind, which the classifier takes for something else:
-
-    >>> labels[5000::4] = (labels[5000::4] + 1) % 10
+    >>> labels[5000::4] = (labels[5000::4] + 1) % 10  # from here on, every fourth object is of a new kind
     >>> noisy = nacp.UniformNoise(0.2).sample(labels, k=10, random_state=1)
     >>> monitor.update(probs[5000:], noisy[5000:])
     >>> print(monitor)
@@ -98,9 +89,9 @@ class Monitor:
     Promised: as long as coverage is at least 90%, the probability that an alarm is
     ever raised is at most 1%. Assumed: uniform label noise with rate 0.2,
     independent of the input given the true class, in all labels to come.
-    >>> abs(monitor.since - 3000) < 100
-    True
     """
+
+    _format = "nacp.monitor"
 
     def __init__(
         self,
@@ -139,9 +130,9 @@ class Monitor:
         labels : array of shape (m,) or (m, a), optional
             Their noisy labels, as for `calibrate`. Without them only checked points are used.
         clean : array of shape (m,) or pair (rows, labels), optional
-            The true labels of points that were picked at random and checked, as for `calibrate`: -1, NaN,
-            None or masked where a label was not checked. The true label then replaces the noisy one. "?",
-            where it could not be decided, counts as a hit, which raises no alarm.
+            The true labels of points that were picked at random and checked, as for `calibrate`; they
+            replace the noisy ones. "?", where a label could not be decided, counts as a hit, which raises no
+            alarm.
         """
         rows, given, truth = points = self._labelling.open(self.calibration, probs, labels, clean)
         score, q = self.calibration.score, self.calibration.native_threshold
@@ -154,11 +145,6 @@ class Monitor:
             alarm = copy(self._alarm)  # so that an interruption leaves the state as it was
             alarm.play(shares)
             self._alarm, self.checked = alarm, self.checked + points.checked
-
-    @property
-    def noise(self) -> Noise | None:
-        """How the labels to come are wrong; None if they are right, or not known."""
-        return self._labelling.noise
 
     @property
     def n(self) -> int:
@@ -221,34 +207,14 @@ class Monitor:
         """Return the attributes, by their names."""
         return {name: getattr(self, name) for name in (*_FOUND, "target", "false_alarm")}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the monitor and its calibration to a JSON file, replaced if it exists; see `Monitor.load`."""
-        document = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "calibration": document_of(self.calibration),
-            "labelling": self._labelling.to_dict(),
-            "false_alarm": self.false_alarm,
-            "target": self.target,
-            "checked": self.checked,
-            "state": self._alarm.to_dict(),
-        }
-        write_document(path, document)
+    def _state(self) -> dict[str, Any]:
+        kept = {name: getattr(self, name) for name in ("false_alarm", "target", "checked")}
+        return kept | {"state": self._alarm.to_dict()}
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, score: Any = None) -> Monitor:
-        """Read a monitor that `save` wrote; nothing in the file is executed.
-
-        A score that is a function of one's own is not in the file: pass it as `score`.
-        """
-        document = read_document(path, "monitor file", (_FORMAT,), _VERSION)
-        with reading(path):
-            calibration = calibration_of(document["calibration"], score)
-            monitor, labelling = cls(calibration), Labelling.from_dict(document["labelling"], calibration.k)
-            monitor._prepare(calibration, labelling, document["false_alarm"], document["target"])
-            monitor.checked = check_count("checked", document["checked"])
-            monitor._alarm.restore(document["state"])
-        return monitor
+    def _restore(self, calibration: Calibration, labelling: Labelling, state: dict[str, Any]) -> None:
+        self._prepare(calibration, labelling, state["false_alarm"], state["target"])
+        self.checked = check_count("checked", state["checked"])
+        self._alarm.restore(state["state"])
 
     def __repr__(self) -> str:
         return f"Monitor(n={self.n}, alarm={self.alarm}, p_value={self.p_value:.3g})"

@@ -1,4 +1,4 @@
-"""The report: one HTML file that opens offline and shows what a calibration promises and what it costs."""
+"""The report: one HTML file that opens offline and shows a calibration's promise and its sets."""
 
 from nacp.show.report.report import Report, make_report
 

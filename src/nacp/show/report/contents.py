@@ -11,23 +11,19 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Floats, Ints
-from nacp.advice.comparison import Comparison, compare
+from nacp.advice.comparison import NOISY, Comparison, ScoredPoints, compare
 from nacp.advice.diagnosis import Diagnosis, diagnose
 from nacp.advice.sensitivity import Sensitivity, sensitivity
-from nacp.audit.checked_calibration import open_checked
-from nacp.audit.checked_sample import CheckedSample
-from nacp.audit.plan import guessing_noise
 from nacp.calibrate import calibrate
 from nacp.calibration import Calibration
-from nacp.coverage.curve import CoverageCurve
-from nacp.coverage.sample import Sample
+from nacp.coverage.curve import CoverageCurve, Curve
 from nacp.errors import InputError
-from nacp.estimation import NoiseEstimate
 from nacp.groups.class_coverage import ClassCoverage, coverage_by_class
-from nacp.guarantees import GUARANTEES
-from nacp.noise import NoiseLike, Unsaid
+from nacp.guarantees import DEFAULT, GUARANTEES
+from nacp.noise import NoiseLike, Unsaid, basis_of
 from nacp.points import Rows, check_labels
 from nacp.show.report.groups import Groups
+from nacp.wrapping import on_one_line
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 """The stops of the slider, besides the alpha that was asked for."""
@@ -73,9 +69,9 @@ class Contents:
     """All that a report shows.
 
     Sizes and samples are those of the test points if there are some, else of the calibration points; `tested`
-    is the number of test points with true labels. `estimate` is the estimate of the noise model, if there is
-    one; for labels taken as they are there is neither a diagnosis nor a sensitivity. Where labels were
-    checked, the calibrations come from these, and the diagnosis is of the noise model given beside them.
+    is the number of test points with true labels. `estimate` describes the noise model if it was estimated.
+    For labels taken as they are there is neither a diagnosis nor a sensitivity. Where labels were checked,
+    the calibrations come from these, and the diagnosis is of the noise model given beside them.
     """
 
     steps: tuple[Step, ...]
@@ -87,7 +83,7 @@ class Contents:
     comparison: Comparison
     measured_on: Literal["calibration", "test"]
     tested: int
-    estimate: NoiseEstimate | None
+    estimate: str | None
     diagnosis: Diagnosis | None
     sensitivity: Sensitivity | None
     groups: Groups | None = None
@@ -115,9 +111,10 @@ class Given:
         options = {"noise": self.noise, "clean": self.clean} | self.options | options
         return calibrate(self.probs, self.labels, **options)
 
-    def chosen(self, *names: str) -> dict[str, Any]:
-        """Return some of the options."""
-        return {name: self.options[name] for name in names}
+    @property
+    def row_options(self) -> dict[str, Any]:
+        """The options of `calibrate` that say how rows are read."""
+        return {name: self.options[name] for name in ("classes", "normalize", "from_logits")}
 
 
 def gather(
@@ -142,11 +139,8 @@ def gather(
     rows = cal.open_rows(shown, name)
     chosen_rows = _check_samples(samples, rows.n)
     if descriptions is not None and len(descriptions) != rows.n:
-        raise InputError(
-            "descriptions",
-            f"must have one text for each of {rows.n:,} points",
-            found=f"{len(descriptions):,}",
-        )
+        problem = f"must have one text for each of {rows.n:,} points"
+        raise InputError("descriptions", problem, found=f"{len(descriptions):,}")
     say("measuring the sets")
     by_model = not isinstance(noise, Unsaid)
     comparison = compare(
@@ -165,27 +159,29 @@ def gather(
         test_probs=given.test_probs,
         test_labels=truth,
         random_state=cal.random_state,
-        **given.chosen("classes", "normalize", "from_logits", "crossing"),
+        crossing=given.options["crossing"],
+        **given.row_options,
     )
     bounds = np.unique([*(bound for bound in _BIN_ENDS if bound < cal.k), cal.k - 1, cal.k])
     sizes, steps = _measure(cals, rows, truth, bounds)
-    checked = None if given.clean is None else _open_checked(given, cal)
+    points = given.probs, labels, given.clean, noise, cal.score, cal.random_state
+    scored = None if given.clean is None else ScoredPoints.of(*points, **given.row_options)
     say("coverage by class, and whether the noise model can be right")
-    moves = cal.noise is not None and not bool((cal.noise.matrix(cal.k).diagonal == 1).all())
+    moves = cal.noise is not None and cal.noise.error_rate(cal.k) > 0
     return Contents(
         steps=steps,
         chosen=chosen,
-        curve=_curve(given, cals, cal, checked),
+        curve=_curve(cals, cal, scored),
         bins=tuple(
             str(high) if high - low == 1 else f"{low + 1}–{high}"
             for low, high in pairwise([-1, *bounds.tolist()])
         ),
-        classes=_by_class(given, cal, rows, checked),
+        classes=_by_class(given, cal, rows, scored),
         samples=tuple(_samples(cal, rows, chosen_rows, sizes, descriptions, truth if tested else labels)),
         comparison=comparison,
         measured_on="test" if tested else "calibration",
         tested=0 if truth is None else rows.n,
-        estimate=noise if isinstance(noise, NoiseEstimate) else None,
+        estimate=None if basis_of(noise) is None else on_one_line(noise),
         diagnosis=_diagnosis(given, cal, comparison),
         sensitivity=sensitivity(cal, given.probs, labels) if moves else None,
     )
@@ -225,49 +221,37 @@ def _rate(cal: Calibration) -> float | None:
     return getattr(cal.tally_noise, "rate", None)
 
 
-def _open_checked(given: Given, cal: Calibration) -> CheckedSample:
-    """Return the points with their checked labels, as `calibrate` sees them."""
-    options = given.chosen("classes", "normalize", "from_logits")
-    options["probabilities"] = cal.score.takes_probabilities
-    seed = cal.random_state
-    rows, numbers, _, audit = open_checked(given.probs, given.labels, given.clean, seed, **options)
-    sample = Sample.of(rows, numbers, cal.score)
-    return CheckedSample(sample, audit, guessing_noise(sample, given.noise, audit.pilot).matrix(cal.k))
-
-
-def _curve(
-    given: Given, cals: list[Calibration], cal: Calibration, checked: CheckedSample | None
-) -> CoverageCurve:
+def _curve(cals: list[Calibration], cal: Calibration, scored: ScoredPoints | None) -> CoverageCurve:
     """Return the curve at evenly spaced shares of the given labels, and at the threshold of every step.
 
     The true labels in the sets are estimated by the checked ones, if there are some. Under an interval of
     noise rates the curve is that of the end which the threshold comes from.
     """
-    as_given = {"noise": None, "clean": None, "guarantee": "split", "delta": None}
-    curve = cal.curve if checked is None else given.calibrate(**as_given).curve
+    whole = cal.curve if scored is None else Curve.of(scored.sample, None).public(cal.score.offset)
     thresholds = np.array([each.threshold for each in cals if np.isfinite(each.threshold)])
-    # A threshold of "split" is not on the grid: the last grid point before it is shown.
-    places = np.searchsorted(curve.thresholds, thresholds, side="right") - 1
-    shares = np.searchsorted(curve.noisy, np.linspace(0, 1, _CURVE_POINTS))
-    shown = np.unique(np.clip(np.concatenate([places, shares]), 0, len(curve) - 1))
-    at, noisy, random = curve.thresholds[shown], curve.noisy[shown], curve.random[shown]
-    if checked is not None:
-        clean, _ = checked.estimates(cal.score.to_native(at), checked.strata_of([cal.alpha])[0])
-        return CoverageCurve(at, noisy, random, clean).cut()
-    outside = None if curve.outside is None else curve.outside[shown]
-    return CoverageCurve(at, noisy, random, curve.clean[shown], outside)
+    # A threshold need not be on the grid: the last grid point before it is shown.
+    places = np.searchsorted(whole.thresholds, thresholds, side="right") - 1
+    shares = np.searchsorted(whole.noisy, np.linspace(0, 1, _CURVE_POINTS))
+    some = np.unique(np.clip(np.concatenate([places, shares]), 0, len(whole) - 1))
+    shown = CoverageCurve(whole.thresholds[some], whole.noisy[some], whole.random[some], whole.clean[some])
+    by_checked = None
+    if scored is not None:
+        by_checked = scored.checked_estimates(cal.score.to_native(shown.thresholds), cal.alpha)
+    if by_checked is not None:
+        return replace(shown, clean=by_checked).cut()
+    return replace(shown, outside=None if whole.outside is None else whole.outside[some])
 
 
-def _by_class(given: Given, cal: Calibration, rows: Rows, checked: CheckedSample | None) -> ClassCoverage:
+def _by_class(given: Given, cal: Calibration, rows: Rows, scored: ScoredPoints | None) -> ClassCoverage:
     """Return the coverage of each class: by true labels, if there are any."""
     if given.test_labels is not None:
         return coverage_by_class(cal.sets_of(rows), given.test_labels)
-    if checked is None:
+    if scored is None or scored.checked is None:
         return coverage_by_class(cal.sets_of(cal.open_rows(given.probs)), given.labels, noise=cal.noise)
-    decided = checked.audit.labels >= 0
-    true = checked.audit.labels[decided].tolist()
-    names = true if cal.classes is None else [cal.classes[i] for i in true]
-    return coverage_by_class(cal.sets_of(checked.sample.rows.some(checked.audit.rows[decided])), names)
+    audit = scored.checked.audit
+    decided = audit.labels >= 0
+    names = [(cal.classes or range(cal.k))[i] for i in audit.labels[decided]]
+    return coverage_by_class(cal.sets_of(scored.sample.rows.some(audit.rows[decided])), names)
 
 
 def _diagnosis(given: Given, cal: Calibration, comparison: Comparison) -> Diagnosis | None:
@@ -275,9 +259,9 @@ def _diagnosis(given: Given, cal: Calibration, comparison: Comparison) -> Diagno
     if cal.n < 2:
         return None
     if given.clean is not None:
-        wanted = [cal.guarantee.name, "pac"]  # "none" does not take an interval
-        found = {row.guarantee: row.calibration for row in comparison.rows if row.labels == "noisy"}
-        model = next((found[name] for name in wanted if found.get(name) is not None), None)
+        # Not every guarantee takes an interval or a radius.
+        found = {row.guarantee: row.calibration for row in comparison.rows if row.labels == NOISY}
+        model = found.get(cal.guarantee.name) or found.get(DEFAULT.name)
         return None if model is None else diagnose(model, given.probs, given.labels, clean=given.clean)
     if cal.noise is None:
         return None

@@ -2,9 +2,8 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Array
@@ -14,10 +13,7 @@ from nacp.groups.class_coverage import ClassCoverage
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.metrics import evaluate
 from nacp.points import plain_array
-from nacp.show.axes import Axis, linear_axis
-from nacp.show.report.markup import box, figure, place, safe, table
-
-_DRAWN = 40
+from nacp.show.report.markup import box, safe, table
 
 
 @dataclass(frozen=True)
@@ -32,15 +28,6 @@ class Groups:
     own: ClassCoverage | None = None
     shared: ClassCoverage | None = None
     sizes: tuple[float, float] | None = None
-
-
-class _Coverage(NamedTuple):
-    """The coverage of a group, with an interval, and with one threshold for all; nan where it is unknown."""
-
-    own: float
-    low: float = math.nan
-    high: float = math.nan
-    shared: float = math.nan
 
 
 def check_test_groups(grouped: GroupedCalibration, test_probs: ArrayLike | None, test_groups: Any) -> None:
@@ -76,7 +63,7 @@ def groups_of(
 
 def section(groups: Groups) -> str:
     """Return the part of the page."""
-    cal, coverages = groups.calibration, _coverages(groups)
+    cal = groups.calibration
     said = [f"{cal.promise[:1].upper()}{cal.promise[1:]}."]
     if cal.infinite:
         said.append(f"In {len(cal.infinite):,} of them no threshold keeps this: their sets hold all labels.")
@@ -89,87 +76,23 @@ def section(groups: Groups) -> str:
     return (
         f"<section><h2>A threshold for each group</h2><p class='soft'>{rest}</p>"
         + "".join(f"<p>{safe(each)}</p>" for each in said)
-        + _picture(groups, coverages)
-        + f"<details><summary>The {len(cal.names):,} groups in numbers</summary>"
-        + f"{box('tall', 'Groups', _table(groups, coverages), 'groups')}</details></section>"
+        + f"{box('tall', 'Groups', _table(groups), 'groups')}</section>"
     )
 
 
-def _coverages(groups: Groups) -> dict[Any, _Coverage]:
+def _table(groups: Groups) -> str:
     cal, own, shared = groups.calibration, groups.own, groups.shared
-    if own is None or shared is None:
-        return {name: _Coverage(each.estimate) for name, each in cal.groups.items()}
-    found = zip(own.coverage, own.low, own.high, shared.coverage, strict=True)
-    known = {name: _Coverage(*map(float, each)) for name, each in zip(own.classes or (), found, strict=True)}
-    return {name: known.get(name, _Coverage(math.nan)) for name in cal.names}
-
-
-def _picture(groups: Groups, coverages: dict[Any, _Coverage]) -> str:
-    cal, measured = groups.calibration, groups.own is not None
-    names = sorted(cal.names, key=lambda name: np.nan_to_num(coverages[name].own, nan=2.0))[:_DRAWN]
-    finite = [q for name in names if math.isfinite(q := cal.thresholds[name])]
-    across = linear_axis(min(finite, default=0.0), max(finite, default=1.0))
-    seen = [value for name in names for value in coverages[name] if math.isfinite(value)]
-    upwards = linear_axis(min([*seen, 1 - cal.alpha]), 1.0)
-    rows = "".join(
-        f"<li><span class='name'>{safe(name)}</span>"
-        f"<span class='track'>{_threshold(across, cal.thresholds[name])}</span>"
-        f"<span class='track'>{_coverage(upwards, 1 - cal.alpha, coverages[name])}</span></li>"
-        for name in names
-    )
-    keys = "<li><i class='key dot'></i>with its own threshold</li>"
-    caption = "The threshold and the coverage of each group; the line is the coverage asked for."
-    if measured:
-        keys += "<li><i class='key ring'></i>with one threshold for all</li>"
-        caption += " Bars are exact 95% intervals."
-    if len(names) < len(cal.names):
-        caption += f" Those {_DRAWN} of {len(cal.names):,} groups whose coverage is least."
-    what = "coverage of test points" if measured else "estimated coverage"
-    title, ends = (
-        f"<li class='head'><span></span><span>{a}</span><span>{b}</span></li>"
-        for a, b in (("threshold", what), (_ends(across), _ends(upwards)))
-    )
-    chart = f"<ul class='legend'>{keys}</ul><ol class='groups'>{title}{rows}{ends}</ol>"
-    return figure("groups", chart, caption)
-
-
-def _ends(axis: Axis) -> str:
-    """Return the first and the last tick of an axis, where they stand."""
-    written = ""
-    for tick in sorted({axis.ticks[0], axis.ticks[-1]}):
-        at = float(axis.place(tick))
-        look = "start" if at < 0.1 else "end" if at > 0.9 else ""
-        written += f"<b class='{look}' style='left:{place(at)}'>{tick:.4g}</b>"
-    return written
-
-
-def _threshold(axis: Axis, threshold: float) -> str:
-    if math.isinf(threshold):
-        return "<em>all labels</em>"
-    return f"<i class='dot' style='left:{place(axis.place(threshold))}'></i>"
-
-
-def _coverage(axis: Axis, target: float, found: _Coverage) -> str:
-    drawn = f"<i class='asked' style='left:{place(axis.place(target))}'></i>"
-    if math.isfinite(found.low):
-        start, end = axis.place([found.low, found.high])
-        drawn += f"<i class='span' style='left:{place(start)};width:{place(end - start)}'></i>"
-    for kind, value in (("ring", found.shared), ("dot", found.own)):
-        if math.isfinite(value):
-            drawn += f"<i class='{kind}' style='left:{place(axis.place(value))}'></i>"
-    return drawn
-
-
-def _table(groups: Groups, coverages: dict[Any, _Coverage]) -> str:
-    cal, measured = groups.calibration, groups.own is not None
     counts = "labels" if cal.calibrations[0].checked is None else "checked"
     header = ["group", counts, "threshold", "estimated coverage"]
-    header += ["on test points", "with one threshold"] * measured
     rows = [list(row) for row in cal.table()]
-    for name, row in zip(cal.names, rows, strict=True):
-        found = coverages[name]
-        if measured and math.isnan(found.own):
-            row += ["no point", "no point"]
-        elif measured:
-            row += [f"{found.own:.4f} ({found.low:.4f} to {found.high:.4f})", f"{found.shared:.4f}"]
+    if own is not None and shared is not None:
+        header += ["on test points", "with one threshold"]
+        found = zip(own.coverage, own.low, own.high, shared.coverage, strict=True)
+        known = {
+            name: [f"{coverage:.4f} ({low:.4f} to {high:.4f})", f"{one:.4f}"]
+            for name, (coverage, low, high, one) in zip(own.classes or (), found, strict=True)
+            if math.isfinite(coverage)
+        }
+        for name, row in zip(cal.names, rows, strict=True):
+            row += known.get(name, ["no point", "no point"])
     return table(header, rows)

@@ -126,7 +126,7 @@ def _promise(cal: Calibration) -> str:
     lines = [f"Guarantee: <code>{safe(repr(cal.guarantee))}</code>.", f"Assumed: {safe(cal.assumptions)}."]
     if cal.price_of_doubt:
         more = f"{cal.price_of_doubt:.2g} labels per set at alpha = {cal.alpha:g}"
-        lines.append(f"Not knowing the noise exactly costs {more}.")
+        lines.append(f"Not knowing the noise exactly adds {more}.")
     return "".join(f"<p>{line}</p>" for line in lines)
 
 

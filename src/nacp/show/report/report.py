@@ -83,7 +83,7 @@ def make_report(
     title: str = "Prediction sets from noisy labels",
     say: Callable[[str], None] = lambda what: None,
 ) -> Report:
-    """Make a page that shows what a calibration promises, what it costs, and how that depends on alpha.
+    """Make a page that shows the promise and the sets of a calibration, and how they depend on alpha.
 
     It is one small HTML file, which opens without a network and prints.
 
@@ -92,24 +92,22 @@ def make_report(
     probs, labels, noise, alpha, score, guarantee, delta, crossing, classes, normalize, from_logits
         As in `calibrate`. A slider goes from 0.01 to 0.3 and has the given alpha on it.
     clean : array of shape (n,) or pair (rows, labels), optional
-        True labels of points that were picked at random and checked, as in `calibrate`. All calibrations then
-        come from these, and assume nothing about the noise; a `noise` that is given is judged by them.
-    test_probs : array of shape (m, k), optional
-        Probabilities of other points; sizes and sample sets are then theirs.
-    test_labels : array of shape (m,), optional
-        Their true labels; coverage is then measured too.
+        Checked labels, as in `calibrate`. All calibrations then come from these, and assume nothing about the
+        noise; a `noise` that is given is judged by them.
+    test_probs, test_labels : arrays of shape (m, k) and (m,), optional
+        Other points, whose sets are then shown, and their true labels, by which coverage is then measured.
     samples : sequence of int, optional
         The rows whose sets are shown, of the test points if there are some. By default a few all over.
     descriptions : sequence of str, optional
         What to show with these rows: one text for each point.
     groups, by, simultaneous, small
-        As in `calibrate`: the page then also shows a threshold for each group, and what it covers.
+        As in `calibrate`: the page then also shows a threshold for each group.
     test_groups : array of shape (m,), optional
         The group of each test point, where groups are of rows.
     title : str
         Of the page.
     say : callable, optional
-        Called with a few words as the work goes on.
+        Called with a few words before each step of the work.
 
     Returns
     -------
@@ -132,12 +130,12 @@ def make_report(
     options |= {"random_state": random_state}
     given = Given(probs, labels, noise, clean, test_probs, test_labels, options)
     by_group = groups is not None or by is not None
-    useless = {
+    given_for_groups = {
         "simultaneous": simultaneous,
         "small": small != "error",
         "test_groups": test_groups is not None,
     }
-    for name in [name for name, used in useless.items() if used and not by_group]:
+    for name in [name for name, used in given_for_groups.items() if used and not by_group]:
         remedy, spoken = "pass groups= or by=", "give --groups or --by class"
         raise InputError(name, "has no effect without groups", remedy=remedy, spoken=spoken)
     grouped = None

@@ -1,10 +1,11 @@
-"""Errors of commands: one sentence in the words of the command line, and an exit code."""
+"""How commands run: their options, their exit codes, and errors in the words of the command line."""
 
+import inspect
 import os
-import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -12,12 +13,25 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from _nacp_command import begin
-from nacp.cli.formats.base import STDIN
-from nacp.cli.terminal import complain
+from nacp.cli.formats import STDIN
+from nacp.cli.terminal import SETTINGS, Settings, complain
 from nacp.errors import InputError
 
 FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
 
+_IN_ORDER = (
+    "noise",
+    "audit",
+    "plan",
+    "compare",
+    "calibrate",
+    "predict",
+    "evaluate",
+    "diagnose",
+    "report",
+    "demo",
+    "reproduce",
+)
 _CALLED = {
     "P": "noise",
     "confidence": "noise_confidence",
@@ -50,16 +64,16 @@ class _PlainFlags:
         return parameters
 
 
-class Group(_PlainFlags, TyperGroup):
-    """A group of commands, such as ``nacp noise``."""
-
-
-class Commands(Group):
-    """The commands, in the order in which they were added.
+class Commands(_PlainFlags, TyperGroup):
+    """The commands, in the order of their use.
 
     The exit code is 2 for wrong input and wrong options; 130 for Ctrl-C and 141 for a closed pipe, as in a
     shell.
     """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        return sorted(super().list_commands(ctx), key=_IN_ORDER.index)
 
     def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
         """Run the command line; print one sentence if it is wrong."""
@@ -72,7 +86,8 @@ class Commands(Group):
             if type(error).__name__ == "NoArgsIsHelpError":
                 typer.echo(error.message, nl=bool(error.message))  # empty, as rich has printed the help
             else:
-                complain(f"Error: {_usage(error, sys.argv[1:] if args is None else args)}")
+                said = str(error.format_message()).rstrip(".")
+                complain(f"Error: {said[0].lower()}{said[1:]} (see {error.ctx.command_path} --help)")
             code = WRONG
         except OSError as error:  # the help could not be printed
             complain(f"Error: standard output: {error.strerror}")
@@ -114,9 +129,58 @@ class Command(_PlainFlags, TyperCommand):
             _end(error.sentence(_name(error.argument, ctx), spoken=True))
 
 
-def command(app: typer.Typer, name: str, *examples: str) -> Callable[[_Function], _Function]:
-    """Return the decorator that makes a function a command; the examples stand below its help."""
-    return app.command(name, cls=Command, epilog=example_block(*examples))
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def command(
+    name: str, *examples: str, app: typer.Typer = app, tables: bool = True
+) -> Callable[[_Function], _Function]:
+    """Return the decorator that makes a function a command; the examples stand below its help.
+
+    A parameter whose type is a dataclass stands for the options that its fields declare. The options in
+    `Settings` are added; without `tables`, --separator is not.
+    """
+
+    def add(function: _Function) -> _Function:
+        app.command(name, cls=Command, epilog=example_block(*examples))(_with_options(function, tables))
+        return function
+
+    return add
+
+
+def _with_options(function: Callable[..., Any], tables: bool) -> Callable[..., None]:
+    """Return a function with a parameter for each option, which calls the one with dataclasses."""
+    parameters = inspect.signature(function).parameters
+    groups: dict[str, Any] = {
+        name: each.annotation for name, each in parameters.items() if is_dataclass(each.annotation)
+    }
+
+    def run(**given: Any) -> None:
+        for name, group in (groups | {"settings": Settings}).items():
+            options = [each.name for each in fields(group) if each.name in given]
+            given[name] = group(**{each: given.pop(each) for each in options})
+        token = SETTINGS.set(given.pop("settings"))
+        try:
+            function(**given)
+        finally:
+            SETTINGS.reset(token)
+
+    flat: list[inspect.Parameter] = []
+    for name, each in parameters.items():
+        flat += inspect.signature(groups[name]).parameters.values() if name in groups else [each]
+    common = inspect.signature(Settings).parameters.values()
+    flat += [each for each in common if tables or each.name != "separator"]
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in flat]
+    )
+    run.__doc__ = function.__doc__
+    return run
 
 
 def example_block(*examples: str) -> str:
@@ -131,42 +195,11 @@ def _name(argument: str, ctx: Any) -> str:
     if parameter is None:
         return argument
     if parameter.param_type_name == "option":
-        return _spelled(parameter)
+        return next(str(each) for each in parameter.opts if each.startswith("--"))
     value = ctx.params[parameter.name]
     if isinstance(value, str | Path):
         return "standard input" if value == STDIN else str(value)
     return str(parameter.metavar)
-
-
-def _usage(error: Any, args: Sequence[str]) -> str:
-    """Return the sentence for a wrong option, with what was typed for it."""
-    parameter, said = getattr(error, "param", None), str(error.format_message()).rstrip(".")
-    said = f"{said[0].lower()}{said[1:]}".replace("Value error, ", "")
-    typed = (
-        next((each for name in parameter.opts if (each := _typed(args, name))), None) if parameter else None
-    )
-    if typed is None:
-        return f"{said} (see {error.ctx.command_path} --help)" if error.ctx else said
-    kind = re.search(r"valid (number|float|integer|int)", said)
-    if kind is None:
-        return said if typed in said else f"{said}; found {typed!r}"
-    wanted, remedy = "a whole number" if kind[1].startswith("int") else "a number", ""
-    if re.fullmatch(r"[\d.]+%", typed):
-        remedy = f"; write {float(typed[:-1]) / 100:g}"
-    return f"{_spelled(parameter)} must be {wanted}; found {typed!r}{remedy}"
-
-
-def _typed(args: Sequence[str], option: str) -> str | None:
-    """Return what follows an option on the command line."""
-    for each, after in zip(args, [*args[1:], None], strict=True):
-        if each == option or each.startswith(f"{option}="):
-            return after if each == option else each.partition("=")[2]
-    return None
-
-
-def _spelled(parameter: Any) -> str:
-    """Return the first long name of an option."""
-    return next(str(each) for each in parameter.opts if each.startswith("--"))
 
 
 def _discard_output() -> None:
