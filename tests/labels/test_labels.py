@@ -1,4 +1,4 @@
-"""Labels from what labelling tools export: every format gives the same table; what is unclear is refused."""
+"""Exports of labelling tools: every format gives the same table; what is unclear is refused."""
 
 import csv
 import gzip
@@ -34,7 +34,7 @@ TRUTH = GivenLabel("b", "boss", "cat", checked=True)
 
 
 def cells(table):
-    """What a table says, in any order and whoever checked."""
+    """Return the content of a table, without its order and the names of those who checked."""
     return {(str(g.item), None if g.checked else str(g.annotator), g.label) for g in table.given}
 
 
@@ -66,17 +66,13 @@ def test_label_studio_in_full():
     assert table.items == (11, 12)
     assert table.checked == {12: "cat"}
     assert table.annotators == ("Ann", "Bob")
-
-
-def test_label_studio_with_predictions():
-    table = from_label_studio(studio(), item="key", predictions=True)
-    assert cells(table) == EXPECTED | {("a", "v1", "cat")}
+    assert cells(from_label_studio(studio(), item="key", predictions=True)) == EXPECTED | {("a", "v1", "cat")}
 
 
 def test_label_studio_of_two_controls_one_must_be_named():
     tasks = studio()
     tasks[0]["annotations"][0]["result"] += choice("", ["nice"], control="tone")["result"]
-    with pytest.raises(InputError, match="control must name one of several: 'kind', 'tone'"):
+    with pytest.raises(InputError, match="control is not given; it may be 'kind', 'tone'"):
         from_label_studio(tasks)
     assert cells(from_label_studio(tasks, item="key", control="kind")) == EXPECTED
     assert cells(from_label_studio(tasks, item="key", control="tone")) == {("a", "Ann", "nice")}
@@ -96,31 +92,33 @@ def minimal():
 def test_label_studios_json_min():
     assert cells(from_label_studio(minimal(), item="key")) == UNCHECKED
     shuffled = [dict(sorted(entry.items())) for entry in minimal()]
-    with pytest.raises(
-        InputError, match="must name the field with the answers, one of 'kind'; pass control='kind'"
-    ):
+    with pytest.raises(InputError, match="control is not given; it may be 'key', 'kind', 'text'"):
         from_label_studio(shuffled)
     assert cells(from_label_studio(shuffled, item="key", control="kind")) == UNCHECKED
 
 
 TWICE = "two labels for item 11 by annotator 'Ann', 'cat' and 'dog'"
 TRUTHS = "two labels for item 12 as the truth, 'cat' and 'dog'"
-MANY = r"one label in annotation 3 of task 0; found \['cat', 'dog'\]; several labels.*multi-label"
+MANY = r"one label in annotation 3 of task 0, a text or a whole number; found \['cat', 'dog'\]"
+SHAPE = "must be a list of tasks as the tool exports them; task 0 is not one"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda one, two: two.pop("id"), "has no 'id' in task 1"),
-        (lambda one, two: one["annotations"][1].pop("result"), "has no 'result' in annotation 1 of task 0"),
+        (lambda one, two: one["annotations"][1].pop("result"), SHAPE),
+        (lambda one, two: one["annotations"][1].update(result=["x"]), SHAPE),
+        (lambda one, two: one["annotations"][1].update(result=5), SHAPE),
+        (lambda one, two: one["annotations"][1]["result"][0].pop("from_name"), SHAPE),
+        (lambda one, two: one.update(annotations=[1, 2]), SHAPE),
         (lambda one, two: one["annotations"][1].pop("completed_by"), "whose label it is in annotation 1"),
         (lambda one, two: one["annotations"].append(choice("D", ["cat", "dog"])), MANY),
         (lambda one, two: one["annotations"][0]["result"].extend(choice("", ["dog"])["result"]), TWICE),
         (lambda one, two: one["annotations"].append(choice("Ann", ["dog"])), TWICE),
         (lambda one, two: two["annotations"].append(choice("head", ["dog"], ground_truth=True)), TRUTHS),
-        (lambda one, two: one.update(annotations=[1, 2]), "has numbers in place of annotations in task 0"),
         (lambda one, two: [t.update(annotations=[]) for t in (one, two)], "suggestions of models"),
-        (lambda one, two: [t.update(annotations=[], predictions=[]) for t in (one, two)], "holds no choice"),
+        (lambda one, two: [t.update(annotations=[], predictions=[]) for t in (one, two)], "holds no label"),
     ],
 )
 def test_label_studio_refused(change, message):
@@ -128,8 +126,6 @@ def test_label_studio_refused(change, message):
     change(*tasks)
     with pytest.raises(InputError, match=message):
         from_label_studio(tasks)
-    with pytest.raises(InputError, match="must be a list of tasks; task 0 is int"):
-        from_label_studio([5])
 
 
 # Argilla
@@ -164,30 +160,11 @@ FEEDBACK = """[
    {"user_id": "Bob", "values": {"kind": {"value": "dog"}}, "status": "submitted"},
    {"user_id": "Cid", "values": {"kind": {"value": null}}, "status": "discarded"}]}
 ]"""
-HUB = """[
-{"external_id": "a", "text": "Hi", "kind-suggestion": "cat", "kind-suggestion-metadata": {"agent": "llm"},
- "kind": [{"user_id": "Ann", "value": "cat", "status": "submitted"},
-          {"user_id": "Bob", "value": "dog", "status": "submitted"}]},
-{"external_id": "b", "text": "Ho", "kind-suggestion": null, "kind-suggestion-metadata": null,
- "kind": [{"user_id": "Ann", "value": "dog", "status": "submitted"},
-          {"user_id": "Bob", "value": "dog", "status": "submitted"},
-          {"user_id": "Cid", "value": "cat", "status": "draft"}]}
-]"""
-VERSION_1 = """[
-{"id": "a", "text": "Hi", "inputs": {"text": "Hi"}, "multi_label": false, "status": "Validated",
- "annotation": "cat", "annotation_agent": "Ann", "prediction_agent": "llm",
- "prediction": [{"label": "cat", "score": 0.3}, {"label": "dog", "score": 0.7}]},
-{"id": "b", "text": "Ho", "inputs": {"text": "Ho"}, "multi_label": false, "status": "Default",
- "annotation": null, "annotation_agent": null, "prediction": [["dog", 0.9], ["cat", 0.1]],
- "prediction_agent": "llm"},
-{"id": "c", "text": "He", "inputs": {"text": "He"}, "multi_label": false, "status": "Discarded",
- "annotation": "dog", "annotation_agent": "Ann", "prediction": null, "prediction_agent": null}
-]"""
-ARGILLA = {"2": VERSION_2, "2, flat": FLAT_2, "feedback": FEEDBACK, "feedback on the hub": HUB}
+ARGILLA = {"2": VERSION_2, "2, flat": FLAT_2, "feedback": FEEDBACK}
 
 
 @pytest.mark.parametrize("text", ARGILLA.values(), ids=ARGILLA)
-def test_argilla_of_any_version(text):
+def test_argilla(text):
     records = json.loads(text)
     assert cells(from_argilla(records)) == cells(from_argilla(records, question="kind")) == UNCHECKED
     assert cells(from_argilla(records, predictions=True)) == UNCHECKED | {("a", "llm", "cat")}
@@ -195,34 +172,19 @@ def test_argilla_of_any_version(text):
         from_argilla(records, question="tone")
 
 
-def test_argilla_version_1():
-    records = json.loads(VERSION_1)
-    assert cells(from_argilla(records)) == {("a", "Ann", "cat")}
-    found = from_argilla(records, predictions=True)
-    assert cells(found) == {("a", "Ann", "cat"), ("a", "llm", "dog"), ("b", "llm", "dog")}
-    assert found.items == ("a", "b", "c")
-    assert found.with_checked("Ann").checked == {"a": "cat"}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (
             lambda r: r[0]["responses"].update(tone=[{"value": "x", "user_id": "Ann"}]),
-            "question must name one of several: 'kind', 'tone'",
+            "question is not given; it may be 'kind', 'tone'",
         ),
         (lambda r: r[1]["responses"]["kind"][0].pop("user_id"), "does not say whose label it is in record 1"),
-        (lambda r: r[1]["responses"]["kind"][0].pop("value"), "an answer without a 'value' in record 1"),
-        (
-            lambda r: r[1]["responses"]["kind"][0].update(value=["cat", "dog"]),
-            "one label in record 1; found .*multi",
-        ),
+        (lambda r: r[1]["responses"]["kind"][0].pop("value"), "record 1 is not one"),
+        (lambda r: r[1]["responses"]["kind"][0].update(value=["cat", "dog"]), "one label in record 1"),
         (lambda r: r[1].update(id="a"), "two records with the id 'a', one of them record 1"),
-        (
-            lambda r: [each.update(responses={}) for each in r],
-            "holds only suggestions of models; pass predictions",
-        ),
-        (lambda r: r.__setitem__(1, "x"), "must be a list of records; record 1 is str"),
+        (lambda r: [each.update(responses={}) for each in r], "holds only suggestions of models; pass pred"),
+        (lambda r: r.__setitem__(1, "x"), "record 1 is not one"),
     ],
 )
 def test_argilla_refused(change, message):
@@ -256,10 +218,6 @@ RECORDS = {
     "lists and what was made of them": [
         {"id": "a", "label": "cat", "annotators": ["Ann", "Bob"], "annotations": ["cat", "dog"]},
         {"id": "b", "label": "dog", "annotators": ["Ann", "Bob"], "annotations": ["dog", "dog"]},
-    ],
-    "columns of lists": [
-        {"id": "a", "annotations": {"annotator": ["Ann", "Bob"], "label": ["cat", "dog"]}},
-        {"id": "b", "annotations": {"annotator": ["Ann", "Bob"], "label": ["dog", "dog"]}},
     ],
 }
 
@@ -340,31 +298,34 @@ def test_numbers_and_gaps():
 
 
 ROW, CHOICES = {"task": 1, "worker": 1, "label": 0}, {"task": 1, "worker": 1}
-COUNTS = "as many annotators as labels in record 0; found 1 and 2"
 
 
 @pytest.mark.parametrize(
     ("records", "options", "message"),
     [
         ([], {}, "holds no record"),
-        ([{"a": 1, "b": 2}], {}, "label must name a column, one of 'a', 'b'"),
-        ([{"task": 1, "label": 2}], {}, "annotator must name a column: without one nothing says whose"),
-        ([{"worker": 1, "label": 2}], {}, "item must name a column: without one nothing says which"),
+        ([{"a": 1, "b": 2}], {}, "label is not given; it may be 'a', 'b'; pass label='a', for instance"),
+        ([{"task": 1, "label": 2, "by": 3}], {}, "annotator is not given; it may be 'by'"),
+        ([{"worker": 1, "label": 2}], {}, "item is not given, and there is no other field"),
         (long_rows(), {"label": "z"}, "label is 'z', and the columns are 'task', 'worker', 'label'"),
         (long_rows(), {"item": "z"}, "item is 'z', and the columns"),
         (long_rows(), {"label": ["label", "z"]}, "label is 'z', and the columns"),
-        ([CHOICES | {"answer": 0, "rating": 5}], {}, "one of several columns: 'answer', 'rating'"),
-        ([CHOICES | {"Answer.a": 0, "Answer.b": 5}], {}, "several columns: 'Answer.a', 'Answer.b'"),
+        ([CHOICES | {"answer": 0, "rating": 5}], {}, "label is not given; it may be 'answer', 'rating'"),
+        ([CHOICES | {"Answer.a": 0, "Answer.b": 5}], {}, "it may be 'Answer.a', 'Answer.b'"),
         ([ROW, {"worker": 1, "label": 0}], {}, "has no 'task' in record 1"),
         ([ROW, {"task": 2, "label": 0}], {}, "whose label it is in record 1"),
-        ([{"task": 1, "annotators": ["a"], "labels": [0, 1]}], {}, COUNTS),
+        (
+            [{"task": 1, "annotators": ["a"], "labels": [0, 1]}],
+            {},
+            "as many annotators as labels in rec",
+        ),
         ([{"task": 1, "annotations": [{"label": 0}]}], {}, "does not say whose labels they are in record 0"),
-        ([ROW | {"label": 0.5}], {}, "must have one label in record 0; found 0.5"),
+        ([ROW | {"label": 0.5}], {}, "must have one label in record 0.*; found 0.5"),
         ([ROW | {"label": {"a": 0.5}}], {}, "must have one label in record 0"),
         ([ROW | {"task": [1]}], {}, "must have a text or a number as 'task' in record 0"),
         ([ROW | {"label": None}], {}, "holds no label at all"),
         ([ROW | {"worker": {"id": 1}}], {}, "must have a text or a number as annotator; found"),
-        (["x"], {}, "must be a list of records; record 0 is str"),
+        (["x"], {}, "must be a list of records as the tool exports them; record 0 is not one"),
     ],
 )
 def test_records_refused(records, options, message):
@@ -393,7 +354,7 @@ def test_a_label_matrix():
         assert table.annotators == (0, 1)
     with pytest.raises(InputError, match="annotators must hold 2 different names; found 3"):
         from_matrix(labels, annotators="abc")
-    with pytest.raises(InputError, match=r"whole numbers, -1 for an abstention; found 0\.5"):
+    with pytest.raises(InputError, match=r"whole numbers, with -1 or nan where there is none; found 0\.5"):
         from_matrix([[0.5, 1.0]])
     with pytest.raises(InputError, match="holds no label at all"):
         from_matrix([[-1, -1]])
@@ -420,7 +381,7 @@ def test_numbers_are_places_of_class_names():
     assert table.matrix(classes=["x", "y", "z"]).tolist() == [["x", "z"], ["y", None]]
     assert table.matrix(classes=[0, 1, 2]).tolist() == [[0, 2], [1, -1]]
     assert table.matrix(classes=["0", "1", "2"]).tolist() == [["0", "2"], ["1", None]]
-    with pytest.raises(InputError, match="must lie from 0 to 1, the places of the classes; found 0 to 2"):
+    with pytest.raises(InputError, match="holds 2, which is not in classes, nor the place of one"):
         table.matrix(classes=["x", "y"])
     with pytest.raises(InputError, match="labels holds 'dog', which is not in classes"):
         LabelTable(GIVEN).matrix(classes=["cat", "cow"])
@@ -431,6 +392,13 @@ def test_a_picked_label_is_each_annotators_as_often():
     counts = np.bincount(table.picked())
     assert np.abs(counts / 3000 - 1 / 3).max() < 4 * np.sqrt(2 / 9 / 3000)
     assert table.picked(random_state=1).tolist() != table.picked().tolist()
+
+
+def test_names_of_items_and_annotators_are_compared_as_text():
+    given = [GivenLabel(i, who, i % 2) for i in range(4) for who in (1, 2)]
+    mixed = [GivenLabel(str(i), "1", i % 2) for i in range(4)]
+    assert LabelTable((*given, *mixed)) == LabelTable(given)
+    assert nacp.estimation.accuracy_by_annotator(LabelTable((*given, *mixed)), k=2).n == 4
 
 
 def test_tables_that_contradict_themselves():
@@ -454,8 +422,7 @@ def write(path, content):
 LONG = "task,worker,label,gold\na,Ann,cat,\na,Bob,dog,\nb,Ann,dog,cat\nb,Bob,dog,cat\n"
 NAMED = {"item": "x", "annotator": "y", "label": "z"}
 MODEL = {("a", "llm", "cat")}
-LINES = ["\n".join(json.dumps(each) for each in json.loads(text)) for text in (FEEDBACK, HUB)]
-COLUMNS = {key: [each[key] for each in json.loads(FLAT_2)] for key in json.loads(FLAT_2)[0]}
+LINES = "\n".join(json.dumps(each) for each in json.loads(FEEDBACK))
 ONE = {("a", "Ann", "cat"), ("a", "Bob", "dog")}
 FILES = {
     "label-studio.json": (studio(), {"item": "key"}, EXPECTED),
@@ -463,12 +430,9 @@ FILES = {
     "one-task.json": (studio()[0], {"item": "key"}, ONE),
     "argilla.json": (VERSION_2, {}, UNCHECKED),
     "flat.json": (FLAT_2, {"predictions": True}, UNCHECKED | MODEL),
-    "columns.json": (COLUMNS, {}, UNCHECKED),
-    "feedback.jsonl": (LINES[0], {}, UNCHECKED),
-    "hub.jsonl": (LINES[1] + "\n", {"predictions": True}, UNCHECKED | MODEL),
-    "version1.json": (VERSION_1, {"control": "label"}, {("a", "Ann", "cat")}),
+    "feedback.jsonl": (LINES, {}, UNCHECKED),
     "records.jsonl": ("\n\n".join(map(json.dumps, RECORDS["lists"])), {}, UNCHECKED),
-    "frame.json": (pd.DataFrame(long_rows()).to_json(), {}, UNCHECKED),
+    "frame.json": (pd.DataFrame(long_rows()).to_json(orient="records"), {}, UNCHECKED),
     "long.csv": (LONG, {}, EXPECTED),
     "long.tsv": (LONG.replace(",", "\t"), {}, EXPECTED),
     "semicolons.csv": ("\ufeff" + LONG.replace(",", ";"), {}, EXPECTED),
@@ -500,19 +464,20 @@ def test_other_files(tmp_path):
     ("name", "content", "options", "message"),
     [
         ("x.json", "", {}, "x.json is empty"),
-        ("x.json", "{", {}, "x.json is not JSON: "),
-        ("x.jsonl", '{"task": 1}\nx', {}, "x.jsonl is not JSON in line 2"),
+        ("x.json", "{", {}, "x.json is not JSON"),
+        ("x.jsonl", '{"task": 1}\nx', {}, "x.jsonl is not JSON.* line 2"),
+        ("x.json", "[" * 100_000, {}, "x.json is not JSON"),
         ("x.json", "5", {}, "x.json must hold a list of records; found int"),
         ("x.json", "[]", {}, "x.json holds no record"),
         ("x.json", studio(), {"label": "kind"}, "label has no use for a file in the format label-studio"),
         ("x.csv", LONG, {"control": "kind"}, "control has no use for a file in the format records"),
         ("x.csv", "Ann,Bob\ncat,dog\n", {"predictions": True}, "predictions has no use .* format matrix"),
         ("x.csv", LONG, {"format": "xml"}, "format must be one of"),
-        ("x.csv", "task,worker,label\n1,2\n", {}, "x.csv must have rows of one length; row 1 has 2 cells"),
-        ("x.csv", "task,worker,label\n", {}, "x.csv has a header and nothing below it"),
+        ("x.csv", "task,worker,label\n1,2\n", {}, "x.csv must have rows of one length"),
+        ("x.csv", "task,worker,label\n", {}, "x.csv holds no record"),
         ("x.csv", "0,1\n1,1\n", {}, "x.csv begins with 0,1, which may be a header or labels"),
         ("x.json", json.loads(VERSION_2) * 2, {}, "x.json has two records with the id 'a'"),
-        ("x.csv", "annotation_id,annotator,id,kind,text\n1,2,3,good,Hi\n", {}, "one of 'kind', 'text'"),
+        ("x.csv", "annotation_id,annotator,id,kind,text\n1,2,3,good,Hi\n", {}, "it may be 'kind', 'text'"),
         ("x.npy", "nothing", {}, "x.npy cannot be read as .npy"),
     ],
 )
@@ -526,9 +491,10 @@ def test_no_file(tmp_path):
         read(tmp_path / "none.csv")
     with pytest.raises(InputError, match="is a folder"):
         read(tmp_path)
-    (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is not text"):
-        read(tmp_path / "x.csv")
+    for name, content in (("x.csv", b"\xff\xfe\x00"), ("x.csv.gz", gzip.compress(LONG.encode())[:-12])):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match="is not text"):
+            read(tmp_path / name)
 
 
 @pytest.mark.parametrize("columns", [{}, {"label": ["Ann", "Bob"]}])
@@ -558,12 +524,10 @@ def test_a_wide_table_is_the_same_from_python_and_on_the_command_line(text, tmp_
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wide.csv").write_text(text)
     told = dict.fromkeys(("format", "control", "predictions", "item", "annotator", "label", "checked"))
-    tables, wanted = [read("wide.csv")], [["cat", "dog"], [None, "dog"], ["dog", None]]
-    tables += [read_table("wide.csv", names, expert=None, **told) for names in (None, ["cat", "dog"])]
-    for table in tables:
-        assert table.items == ("a.png", "b.png", "c.png")
-        assert table.annotators == ("Ann", "Bob")
-        assert table.matrix(classes=["cat", "dog"]).tolist() == wanted
+    for table in (read("wide.csv"), read_table("wide.csv", ["cat", "dog"], expert=None, **told)):
+        assert (table.items, table.annotators) == (("a.png", "b.png", "c.png"), ("Ann", "Bob"))
+        expected = [["cat", "dog"], [None, "dog"], ["dog", None]]
+        assert table.matrix(classes=["cat", "dog"]).tolist() == expected
 
 
 def test_without_a_header_the_first_row_of_a_wide_table_is_labels(tmp_path):
@@ -588,9 +552,8 @@ def test_label_studios_csv_is_its_short_json(tmp_path):
         writer.writerow(list(start))
         for entry in entries:
             writer.writerow([json.dumps(cell) if isinstance(cell, dict) else cell for cell in entry.values()])
-    for options in ({}, {"item": "image"}, {"control": "kind"}):
+    for options in ({}, {"item": "image", "control": "kind"}):
         short, table = (read(tmp_path / f"short.{kind}", **options) for kind in ("json", "csv"))
         assert [str(each) for each in table.items] == [str(each) for each in short.items]
         assert table.matrix().tolist() == short.matrix().tolist()
-        assert table.matrix().tolist()[0] == ["cat", None]
     assert read(tmp_path / "short.csv", label="image").classes == tuple(f"{i}.png" for i in range(4))

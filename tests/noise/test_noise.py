@@ -61,20 +61,8 @@ def test_every_noise_model_of_the_library_is_on_this_list():
 
 
 @every_model
-def test_rows_are_distributions(noise):
-    dense = noise.matrix(K).dense()
-    assert dense.min() >= 0
-    close(dense.sum(axis=1), np.ones(K), noise)
-
-
-@every_model
-def test_the_inverse_undoes_the_noise(noise):
-    close(noise.inverse(K).dense() @ noise.matrix(K).dense(), np.eye(K), noise)
-
-
-@every_model
 @pytest.mark.parametrize("which", ["matrix", "inverse"])
-def test_every_quantity_of_a_matrix_is_that_of_its_entries(noise, which):
+def test_rows_sum_to_one_and_every_quantity_is_that_of_the_entries(noise, which):
     matrix = getattr(noise, which)(K)
     dense = matrix.dense()
     same = DenseMatrix(dense)
@@ -84,6 +72,8 @@ def test_every_quantity_of_a_matrix_is_that_of_its_entries(noise, which):
     rest = matrix.rest(rows, columns).reshape(K, K)
 
     assert matrix.k == K
+    close(dense.sum(axis=1), np.ones(K), noise)
+    assert which == "inverse" or dense.min() >= 0
     close(matrix.diagonal, np.diag(dense), noise)
     close(np.diag(matrix.own) + rest, dense, noise)
     close(matrix.push(weights), weights @ dense, noise)
@@ -133,15 +123,12 @@ def test_sampling_is_reproducible_and_touches_nothing(noise):
     clean = np.arange(600) % K
     before, state = clean.copy(), np.random.get_state()[1].copy()  # noqa: NPY002  (it must not change)
     first = noise.sample(clean, K, random_state=3)
+    rng = np.random.default_rng(3)
     np.testing.assert_array_equal(noise.sample(clean, K, random_state=3), first)
-    np.testing.assert_array_equal(noise.sample(clean, K, random_state=np.random.default_rng(3)), first)
-    if noise.condition(K) > 1:
-        assert (noise.sample(clean, K, random_state=4) != first).any()
+    np.testing.assert_array_equal(noise.sample(clean, K, random_state=rng), first)
+    assert (noise.sample(clean, K, random_state=rng) != first).any() or noise.condition(K) == 1
     np.testing.assert_array_equal(clean, before)
     np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002  (it must not change)
-    rng = np.random.default_rng(5)
-    one, next_one = noise.sample(clean, K, rng), noise.sample(clean, K, rng)
-    assert (one != next_one).any() or noise.condition(K) == 1
 
 
 @every_model
@@ -150,12 +137,6 @@ def test_a_model_survives_json(noise):
     again = NOISES[stored.pop("name")](**stored)
     np.testing.assert_array_equal(again.matrix(K).dense(), noise.matrix(K).dense())
     assert again.to_dict() == noise.to_dict()
-
-
-@every_model
-def test_a_model_describes_itself_in_a_few_words(noise):
-    assert "label" in noise.describe(K)
-    assert "\n" not in noise.describe(K)
 
 
 @every_model
@@ -230,51 +211,19 @@ def test_what_is_equal_hashes_alike_whatever_its_bits():
 # Names of groups
 
 
-def test_groups_may_have_any_hashable_names():
-    names = [("cat", 1), ("cat", 1), ("dog", 1), ("dog", 1)]
-    expected = nacp.GroupNoise([0, 0, 1, 1], 0.2).matrix(4).dense()
-    np.testing.assert_array_equal(nacp.GroupNoise(names, 0.2).matrix(4).dense(), expected)
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("cat", "cat", "dog", "dog"),
-        (7, 7, 3, 3),
-        (0.5, 0.5, 1e300, 1e300),
-        (True, False, True, False),
-        (None, "0", 0, 1.5),
-        (1, True, 1.0, 2),
-        np.array([3, 3, 5, 5]),
-        list(np.array([3, 3, 5, 5])),
-        np.array(["a", "a", "b", "b"]),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("rates", ["one", "each", "interval"])
-def test_names_of_groups_come_back_from_json_with_their_types(names, rates):
-    each = {name: 0.1 + 0.1 * g for g, name in enumerate(dict.fromkeys(names))}
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("parameters", ["one rate", "rates", "interval"])
+def test_groups_may_have_any_hashable_names_of_which_files_keep_the_plain_ones(kept, parameters):
+    names = np.array(["cat", "dog", "cat"]) if kept else [("cat", 1), float("inf"), ("cat", 1)]
     noise = {
-        "one": lambda: nacp.GroupNoise(names, 0.2),
-        "each": lambda: nacp.GroupNoise(names, each),
+        "one rate": lambda: nacp.GroupNoise(names, 0.2),
+        "rates": lambda: nacp.GroupNoise(names, {names[0]: 0.1, names[1]: 0.2}),
         "interval": lambda: nacp.GroupNoise(names, 0.2, interval=(0.1, 0.3), confidence=0.9),
-    }[rates]()
+    }[parameters]()
     stored = json.loads(json.dumps(noise.to_dict()))
     again = NOISES[stored.pop("name")](**stored)
     assert again == noise
-    assert again.groups == noise.groups == tuple(names)
-    assert [type(name) for name in again.groups] == [type(name) for name in noise.groups]
-    assert again.rate == noise.rate
-
-
-@pytest.mark.parametrize("rate", [0.2, {("cat", 1): 0.1, float("inf"): 0.3}], ids=["one", "each"])
-def test_names_that_json_does_not_have_are_saved_by_number_and_that_is_said(rate):
-    noise = nacp.GroupNoise([("cat", 1), float("inf"), ("cat", 1), float("inf")], rate)
-    with pytest.warns(UserWarning, match=r"a group named \('cat', 1\) cannot be written .* saved by number"):
-        stored = json.loads(json.dumps(noise.to_dict()))
-    again = NOISES[stored.pop("name")](**stored)
-    assert again == noise
-    assert again.groups == ("0", "1", "0", "1")
+    assert again.groups == (("cat", "dog", "cat") if kept else (0, 1, 0))
 
 
 # Uncertainty
@@ -382,22 +331,6 @@ def test_noise_of_low_rank_is_the_matrix_noise_of_the_product():
     scaled = nacp.LowRankNoise(1.00005 * noise.kept, 1.00005 * LEFT, right)
     close(scaled.matrix(K).dense(), expected, noise)
     close(scaled.kept, noise.kept, noise)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (np.eye(5)[:4], "of the shape"),
-        (2 * np.eye(5), "row 0 sums to 2"),
-        (np.eye(5) - 0.1 * np.eye(5, k=1), "holds probabilities"),
-        (np.eye(5)[[0, 0, 2, 3, 4]], "singular"),
-    ],
-)
-@pytest.mark.parametrize("kind", [np.array, scipy.sparse.csr_array])
-def test_matrices_that_are_no_noise_matrices_are_refused(wrong, said, kind):
-    with pytest.raises(InputError, match=said) as caught:
-        nacp.MatrixNoise(kind(wrong))
-    assert caught.value.argument == "P"
 
 
 def test_noise_of_low_rank_must_be_a_noise_matrix():

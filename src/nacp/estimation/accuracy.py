@@ -1,5 +1,6 @@
 """How often each annotator is right, by Dawid and Skene's model and by checked items."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,9 +10,8 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Floats
 from nacp.checks import check_fraction
-from nacp.estimation.votes import Votes, open_votes
+from nacp.estimation.votes import open_votes
 from nacp.labels import LabelTable
-from nacp.stats.dawid_skene import DawidSkene
 from nacp.wrapping import table_lines
 
 _MOST_LINES = 30  # of the printed table
@@ -25,14 +25,10 @@ class AnnotatorRow(NamedTuple):
     annotator : str or int
     labels : int
         The number of labels by this annotator.
-    accuracy : float
-        The estimated share of them that are right.
-    low, high : float
-        An approximate interval of it.
-    gold : int
-        The number of labels of checked items.
-    gold_right : int
-        The number of these that are right.
+    accuracy, low, high : float
+        The estimated share of them that are right, and an approximate interval of it.
+    gold, gold_right : int
+        The number of labels of checked items, and of those that are right.
     """
 
     annotator: Any
@@ -67,21 +63,23 @@ class AnnotatorAccuracy:
         return sorted(self.rows, key=lambda row: row.accuracy)
 
     def __str__(self) -> str:
-        gold = any(row.gold for row in self.rows)
-        lines = [["annotator", "labels", "right", f"{100 * self.confidence:.4g}% interval"]]
-        lines[0] += ["checked", "right of these"] if gold else []
+        interval = f"{100 * self.confidence:.4g}% interval"
+        lines = [["annotator", "labels", "right", interval, "checked", "right of these"]]
         shown = self.rows if len(self.rows) <= _MOST_LINES else self.worst_first()[:_MOST_LINES]
         for row in shown:
             name = str(row.annotator)
-            line = [
-                name if len(name) <= 24 else f"{name[:23]}…",
-                f"{row.labels:,}",
-                f"{100 * row.accuracy:.1f}%",
-                f"{100 * row.low:.1f}% to {100 * row.high:.1f}%",
-            ]
-            if gold:
-                line += [f"{row.gold:,}", f"{100 * row.gold_right / row.gold:.1f}%" if row.gold else "–"]
-            lines.append(line)
+            lines.append(
+                [
+                    name if len(name) <= 24 else f"{name[:23]}…",
+                    f"{row.labels:,}",
+                    f"{100 * row.accuracy:.1f}%",
+                    f"{100 * row.low:.1f}% to {100 * row.high:.1f}%",
+                    f"{row.gold:,}",
+                    f"{100 * row.gold_right / row.gold:.1f}%" if row.gold else "–",
+                ]
+            )
+        if not any(row.gold for row in self.rows):
+            lines = [line[:4] for line in lines]
         left = len(self.rows) - len(shown)
         more = [f"and {left:,} more, who are right more often"] if left else []
         return "\n".join([*table_lines(lines, 1), *more])
@@ -103,9 +101,7 @@ def accuracy_by_annotator(
 
     Parameters
     ----------
-    labels : array of shape (n, annotators) or LabelTable
-        As in `nacp.noise_from_annotators`.
-    k, classes, clean
+    labels, k, classes, clean
         As in `nacp.noise_from_annotators`.
     confidence : float, default=0.95
         Of each interval by itself.
@@ -129,34 +125,33 @@ def accuracy_by_annotator(
     votes = open_votes(labels, k, classes, clean)
     votes.check_named("labels")
     used = votes.used
-    rows = _rows(used, used.fit(), votes, tail)
-    return AnnotatorAccuracy(rows, len(used.table), confidence)
-
-
-def _rows(used: Votes, fit: DawidSkene, votes: Votes, tail: float) -> tuple[AnnotatorRow, ...]:
-    from scipy.special import betaincinv
-
-    found = []
+    posterior = used.fit().posterior
+    rows = []
     for a, name in enumerate(votes.annotators):
         own = np.flatnonzero(used.table[:, a] >= 0)
-        right: Floats = fit.posterior[own, used.table[own, a]]
-        share = float(right.mean()) if len(own) else float("nan")
-        spread = share * (1 - share)
-        # Louis: the missing information is the variance of the unobserved outcomes.
-        number = len(own) - (float((right * (1 - right)).sum()) / spread if spread > 1e-12 else 0.0)
-        number = max(number, 0.0) if len(own) else 0.0
-        hits = share * number if number else 0.0
-        low, high = (float(betaincinv(hits + 0.5, number - hits + 0.5, level)) for level in (tail, 1 - tail))
-        gold = used.known[own]
-        found.append(
+        given, gold = used.table[own, a], used.known[own]
+        rows.append(
             AnnotatorRow(
                 name,
                 int(np.count_nonzero(votes.table[:, a] >= 0)),
-                share,
-                min(low, share),  # the share may be 0 or 1
-                max(high, share),
+                *_share_right(posterior[own, given], tail),
                 int(np.count_nonzero(gold >= 0)),
-                int(np.count_nonzero(gold == used.table[own, a])),
+                int(np.count_nonzero(gold == given)),
             )
         )
-    return tuple(found)
+    return AnnotatorAccuracy(tuple(rows), len(used.table), confidence)
+
+
+def _share_right(right: Floats, tail: float) -> tuple[float, float, float]:
+    """Return the mean of probabilities that labels are right, and its interval; nan without labels."""
+    from scipy.special import betaincinv
+
+    if not len(right):
+        return math.nan, 0.0, 1.0
+    share = float(right.mean())
+    spread = share * (1 - share)
+    # Louis: the missing information is the variance of the unobserved outcomes.
+    unknown = float((right * (1 - right)).sum()) / spread if spread > 1e-12 else 0.0
+    number = max(len(right) - unknown, 0.0)
+    low, high = betaincinv(share * number + 0.5, (1 - share) * number + 0.5, [tail, 1 - tail])
+    return share, min(float(low), share), max(float(high), share)  # the share may be 0 or 1

@@ -3,8 +3,7 @@
 Under uniform noise two annotators agree with probability ``a = s^2 + (1 - s^2)/k``, s = 1 - rate, so the rate
 has a closed form. The number of agreeing pairs is stochastically increasing in s and its distribution is
 computed, so the interval is exact. In checked items the right labels are counted instead, each right with
-probability ``s + (1 - s)/k``. The proof: docs/estimation.md. Matrices, one for all annotators or for each of
-them, come from Dawid and Skene's model.
+probability ``s + (1 - s)/k``. The proof: docs/estimation.md.
 """
 
 from __future__ import annotations
@@ -50,21 +49,20 @@ def noise_from_annotators(
     Parameters
     ----------
     labels : array of shape (n, annotators) or LabelTable
-        A row for each item and a column for each annotator: numbers from 0 to k - 1, or names from `classes`.
-        A missing label is -1 or nan, with names also None or "". At most the first ten labels of an item are
-        used by "uniform". Or what `nacp.labels.read` returns; its checked labels are used, too.
+        A row for each item and a column for each annotator: numbers from 0 to k - 1, or names from `classes`;
+        -1, nan, None or "" if missing. "uniform" uses the first ten labels of an item. Or what
+        `nacp.labels.read` returns; its checked labels are used, too.
     k : int, optional
         The number of classes; by default one more than the largest label.
     classes : sequence of length k, optional
         The class names.
     model : {"auto", "uniform", "matrix", "annotators"}, default="auto"
         "auto": "uniform", unless the labels exclude that all annotators have one rate; then "annotators",
-        or "matrix" if it is not known whose labels they are.
-        "uniform": one rate for all annotators, in closed form, with an exact interval. The others come from
-        Dawid and Skene's model, without an interval. "matrix": one matrix, that of a label picked at random
-        among those of an item. "annotators": a matrix for each annotator; all make the same kinds of errors,
-        only more or less often. `nacp.calibrate` then takes all labels, in the same columns, and gives those
-        who err less a larger weight.
+        or "matrix" if it is not known whose labels they are. "uniform": one rate for all annotators, with an
+        exact interval. The others come from Dawid and Skene's model, without an interval. "matrix": one
+        matrix, that of a label picked at random among those of an item. "annotators": a matrix for each
+        annotator; all make the same kinds of errors, only more or less often. `nacp.calibrate` then takes all
+        labels, in the same columns, and gives those who err less a larger weight.
     confidence : float, default=0.95
         The confidence of the interval of the rate.
     clean : array of shape (n,) or pair (rows, labels), optional
@@ -77,8 +75,7 @@ def noise_from_annotators(
     Warns
     -----
     NoiseModelWarning
-        If "uniform" is asked for and the labels exclude one rate: the rate that comes out is then too high,
-        and coverage too low.
+        If "uniform" is asked for and the labels exclude one rate: coverage is then too low.
 
     See Also
     --------
@@ -136,12 +133,10 @@ def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:
 
     low, high = exact_interval(agreeing + right, kinds, confidence)
     if low <= 0:
-        found = [f"agree in {agreeing:,} of {pairs:,} pairs ({100 * agreeing / pairs:.3g}%)"] if pairs else []
-        found += [f"are right in {right:,} of {checked:,} that were checked"] if checked else []
         raise InputError(
             "labels",
-            f"{' and '.join(found)}, which is what {k:,} classes at random ({100 / k:.3g}%) could give: "
-            "nothing can be said about the noise",
+            f"agree (or are right) in {agreeing + right:,} of {pairs + checked:,} comparisons, as labels at "
+            f"random ({100 / k:.3g}%) could: nothing can be said about the noise",
         )
     # The s that gives this many in expectation solves pairs s^2 + checked s = excess over chance.
     excess = max((agreeing + right) * k - (pairs + checked), 0) / (k - 1)
@@ -170,12 +165,6 @@ def pair_distribution(most: int, k: int) -> Callable[[float, int], Floats]:
 
     s is the probability that an annotator's label is not replaced, and m the number of labels of an item, at
     most `most`.
-
-    Examples
-    --------
-    >>> from nacp.estimation.annotators import pair_distribution
-    >>> pair_distribution(2, k=4)(0.5, 2).round(6).tolist()  # they agree with probability 1/4 + 3/4/4
-    [0.5625, 0.4375]
     """
     from scipy.stats import binom
 

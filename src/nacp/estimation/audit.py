@@ -8,16 +8,16 @@ with one rate. The proofs: docs/estimation.md.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Floats, Ints
+from nacp._types import Bools, Floats, Ints
 from nacp.checks import check_choice, check_count, check_fraction
 from nacp.errors import InputError
-from nacp.estimation.class_count import number_of_classes
 from nacp.estimation.result import NoiseEstimate
+from nacp.estimation.votes import number_of_classes
 from nacp.noise import GroupNoise, MatrixNoise, UniformNoise
 from nacp.points import check_labels
 from nacp.stats.intervals import Kinds, exact_interval, exact_share
@@ -56,7 +56,7 @@ def noise_from_audit(
         The class names.
     model : {"auto", "uniform", "groups", "matrix"}, default="auto"
         "auto" takes the groups, if they are given and the audit does not refute them at level 1%, else a
-        matrix. Uniform noise has to be asked for: a small audit does not refute it where it is wrong.
+        matrix. Uniform noise must be asked for: a small audit does not refute it where it is wrong.
     groups : sequence of length k, optional
         The group that each class belongs to, for noise that stays inside groups.
     confidence : float, default=0.95
@@ -70,12 +70,10 @@ def noise_from_audit(
 
     Notes
     -----
-    A matrix needs many labels of every class. The radius is the largest over the rows, so a class that was
-    never audited makes it 1, which promises nothing.
-
-    People err where the classifier errs, so any noise model may be wrong, however well it is estimated. If
-    the audited points are calibration points, pass their labels to ``calibrate(clean=...)``, which assumes
-    nothing about the noise. That gives smaller sets even if the noise is uniform (docs/estimation.md).
+    A matrix needs many labels of every class: a class that was never audited makes its radius 1, which
+    promises nothing. If the audited points are calibration points, pass their labels to
+    ``calibrate(clean=...)`` instead. That assumes nothing about the noise, and gives smaller sets even if the
+    noise is uniform (docs/estimation.md).
 
     Examples
     --------
@@ -91,118 +89,122 @@ def noise_from_audit(
     check_choice("model", model, ("auto", "uniform", "groups", "matrix"))
     check_count("random_state", random_state)
     k, remark = number_of_classes(k, classes, noisy, clean)
-    if groups is None and model == "groups":
+    given = 0 if groups is None else len(groups)
+    if given != k and (groups is not None or model == "groups"):
         raise InputError(
             "groups",
-            "must name the group of each class, for noise inside groups",
-            remedy="pass groups= too",
-            spoken="give --groups FILE too",
+            f"must name the group of each of the {k:,} classes",
+            found=given,
+            remedy=None if given else "pass groups= too",
+            spoken=None if given else "give --groups FILE too",
         )
-    if groups is not None and len(groups) != k:
-        raise InputError("groups", f"must name the group of each of the {k:,} classes", found=len(groups))
     n = np.size(clean)
     if n == 0:
         raise InputError("clean", "is empty; an audit needs at least one label")
     if np.shape(noisy) != np.shape(clean):
-        raise InputError(
-            "noisy",
-            f"must have one label for each of the {n:,} true ones",
-            found=f"the shape {np.shape(noisy)}",
-        )
+        problem = f"must have one label for each of the {n:,} true ones"
+        raise InputError("noisy", problem, found=f"the shape {np.shape(noisy)}")
     audit = _Audit(
         check_labels(noisy, n, k, classes, name="noisy"),
         check_labels(clean, n, k, classes, name="clean"),
-        k,
-        classes,
+        tuple(range(k) if classes is None else classes),
     )
     if model == "matrix" or (model == "auto" and groups is None):
         asked = ": asked for" if model == "matrix" else ""
         return _matrix(audit, confidence, f"a matrix{asked}{remark}")
-    names = [None] * k if model == "uniform" or groups is None else groups
-    place = {group: i for i, group in enumerate(dict.fromkeys(names))}
-    index = np.array([place[group] for group in names])
-    p, test = audit.refutes(index, random_state)
     if model == "uniform":
-        return _one_rate(audit, None, index, confidence, f"uniform: asked for ({test}){remark}; {_INSTEAD}")
-    chosen = f"asked for ({test})"
+        groups = None
+    names, numbers = [None] * k if groups is None else groups, dict[Hashable, int]()
+    index = np.array([numbers.setdefault(name, len(numbers)) for name in names])
+    p, test = _refutes(audit, index, random_state)
+    if model == "auto" and p <= _LEVEL:
+        return _matrix(audit, confidence, f"groups is refuted ({test}); a matrix{remark}")
+    chosen = f"{'uniform' if groups is None else 'groups'}: asked for ({test})"
     if model == "auto":
-        if p <= _LEVEL:
-            return _matrix(audit, confidence, f"groups is refuted ({test}); a matrix{remark}")
         chosen = (
-            f"the audit does not refute it ({test}), though {int(audit.wrong.sum()):,} wrong labels need not "
-            "show all there is"
+            f"groups: the audit does not refute it ({test}), though {int(audit.wrong.sum()):,} wrong labels "
+            "need not show all there is"
         )
-    return _one_rate(audit, groups, index, confidence, f"groups: {chosen}{remark}; {_INSTEAD}")
+    return _one_rate(audit, groups, index, confidence, f"{chosen}{remark}; {_INSTEAD}")
 
 
-class _Audit:
-    """Audited labels."""
+class _Audit(NamedTuple):
+    """Audited labels, and the names of the classes."""
 
-    def __init__(self, noisy: Ints, clean: Ints, k: int, classes: Sequence[Any] | None = None) -> None:
-        self.classes = range(k) if classes is None else classes
-        self.noisy, self.clean, self.k, self.n = noisy, clean, k, len(clean)
-        self.wrong = noisy != clean
+    noisy: Ints
+    clean: Ints
+    classes: tuple[Any, ...]
 
-    def refutes(self, index: Ints, seed: int) -> tuple[float, str]:
-        """Test "one rate, and any wrong label of the group is equally likely"; return the p-value and words.
+    @property
+    def k(self) -> int:
+        return len(self.classes)
 
-        The test is exact. Given the number of wrong labels in groups of each size, any items of that size are
-        equally likely to be the wrong ones, and so is any wrong label of the group: the audit is compared
-        with draws from this distribution, by the likelihood of the best matrix. With groups of several sizes,
-        half of the level is for the test that one rate fits them all.
-        """
-        outside = self.outside(index)
-        if outside:
-            return 0.0, f"{outside:,} of {self.n:,} labels lie outside of their group"
-        size_of = np.bincount(index)[index[self.clean]]
-        if not self._one_rate_fits(size_of):
-            return 0.0, "no one rate fits groups of all sizes"
-        rng = np.random.default_rng(seed)
-        members = np.argsort(index, kind="stable")
-        sizes = np.bincount(index)
-        starts = np.cumsum(sizes) - sizes
-        group = index[self.clean]
-        place = np.empty(self.k, dtype=np.int64)
-        place[members] = np.arange(self.k)
-        same_size = [np.flatnonzero(size_of == m) for m in np.unique(size_of)]
-        observed, as_large = self._likelihood(np.flatnonzero(self.wrong), self.noisy[self.wrong]), 0
-        for _ in range(_DRAWS):
-            items = np.concatenate(
-                [rng.choice(each, np.count_nonzero(self.wrong[each]), replace=False) for each in same_size]
-            )
-            own = group[items]
-            step = rng.integers(1, np.maximum(sizes[own], 2))
-            shifted = (place[self.clean[items]] - starts[own] + step) % sizes[own]
-            as_large += self._likelihood(items, members[starts[own] + shifted]) >= observed - 1e-9
-        p = min(1.0, (1 if len(same_size) == 1 else 2) * (1 + as_large) / (1 + _DRAWS))
-        return p, f"exact test of the spread of wrong labels: p = {p:.2g}"
+    @property
+    def n(self) -> int:
+        return len(self.clean)
+
+    @property
+    def wrong(self) -> Bools:
+        wrong: Bools = self.noisy != self.clean
+        return wrong
 
     def outside(self, index: Ints) -> int:
-        """Return the number of labels outside of their group."""
+        """Return the number of labels outside of their group; `index` has the group of each class."""
         return int(np.count_nonzero(index[self.noisy] != index[self.clean]))
 
-    def _one_rate_fits(self, size_of: Ints) -> bool:
-        """Return whether the exact intervals of the rate, one per size of a group, intersect.
 
-        If there is one rate, they fail to with a probability of at most half the level.
-        """
-        sizes, trials = np.unique(size_of, return_counts=True)
-        wrong = np.array([np.count_nonzero(self.wrong[size_of == m]) for m in sizes])
-        several = sizes > 1
-        if np.count_nonzero(several) < 2:
-            return True
-        low, high = exact_share(wrong[several], trials[several], _LEVEL / 4 / np.count_nonzero(several))
-        escape = 1 - 1 / sizes[several]
-        return bool((low / escape).max() <= (high / escape).min())
+def _refutes(audit: _Audit, index: Ints, seed: int) -> tuple[float, str]:
+    """Test "one rate, and any wrong label of the group is equally likely"; return the p-value and words.
 
-    def _likelihood(self, items: Ints, labels: Ints) -> float:
-        """Return the largest log-likelihood of any matrix, up to a constant, if these labels are wrong."""
-        from scipy.special import xlogy
+    The test is exact. Given the number of wrong labels in groups of each size, any items of that size are
+    equally likely to be the wrong ones, and so is any wrong label of the group: the audit is compared with
+    draws from this distribution, by the likelihood of the best matrix. With groups of several sizes, half of
+    the level is for the test that one rate fits them all.
+    """
+    outside, wrong = audit.outside(index), audit.wrong
+    if outside:
+        return 0.0, f"{outside:,} of {audit.n:,} labels lie outside of their group"
+    sizes, group = np.bincount(index), index[audit.clean]
+    same_size = [np.flatnonzero(sizes[group] == m) for m in np.unique(sizes[group])]
+    numbers = np.array([np.count_nonzero(wrong[items]) for items in same_size])
+    if not _one_rate_fits(np.unique(sizes[group]), numbers, np.array(list(map(len, same_size)))):
+        return 0.0, "no one rate fits groups of all sizes"
+    rng, members = np.random.default_rng(seed), np.argsort(index, kind="stable")
+    starts, place = np.cumsum(sizes) - sizes, np.argsort(members)
+    observed, as_large = _likelihood(audit, np.flatnonzero(wrong), audit.noisy[wrong]), 0
+    for _ in range(_DRAWS):
+        items = np.concatenate(
+            [rng.choice(some, m, replace=False) for some, m in zip(same_size, numbers, strict=True)]
+        )
+        own = group[items]
+        step = rng.integers(1, np.maximum(sizes[own], 2))
+        shifted = (place[audit.clean[items]] - starts[own] + step) % sizes[own]
+        as_large += _likelihood(audit, items, members[starts[own] + shifted]) >= observed - 1e-9
+    p = min(1.0, (1 if len(same_size) == 1 else 2) * (1 + as_large) / (1 + _DRAWS))
+    return p, f"exact test of the spread of wrong labels: p = {p:.2g}"
 
-        true = self.clean[items]
-        right = np.bincount(self.clean, minlength=self.k) - np.bincount(true, minlength=self.k)
-        _, counts = np.unique(true * self.k + labels, return_counts=True)
-        return float(xlogy(right, right).sum() + xlogy(counts, counts).sum())
+
+def _one_rate_fits(sizes: Ints, wrong: Ints, trials: Ints) -> bool:
+    """Return whether the exact intervals of the rate, one per size of a group, intersect.
+
+    If there is one rate, they fail to with a probability of at most half the level.
+    """
+    sizes, wrong, trials = (each[sizes > 1] for each in (sizes, wrong, trials))
+    if len(sizes) < 2:
+        return True
+    low, high = exact_share(wrong, trials, _LEVEL / 4 / len(sizes))
+    escape = 1 - 1 / sizes
+    return bool((low / escape).max() <= (high / escape).min())
+
+
+def _likelihood(audit: _Audit, items: Ints, labels: Ints) -> float:
+    """Return the largest log-likelihood of any matrix, up to a constant, if these labels are wrong."""
+    from scipy.special import xlogy
+
+    true = audit.clean[items]
+    right = np.bincount(audit.clean, minlength=audit.k) - np.bincount(true, minlength=audit.k)
+    _, counts = np.unique(true * audit.k + labels, return_counts=True)
+    return float(xlogy(right, right).sum() + xlogy(counts, counts).sum())
 
 
 def _one_rate(
@@ -211,11 +213,8 @@ def _one_rate(
     """Return the uniform or the group model: the number of wrong labels is a sum of binomial counts."""
     outside = audit.outside(index)
     if outside:
-        raise InputError(
-            "model",
-            f'"groups" is refuted: {outside:,} of {audit.n:,} labels lie outside of their group',
-            remedy='use "auto"',
-        )
+        problem = f'"groups" is refuted: {outside:,} of {audit.n:,} labels lie outside of their group'
+        raise InputError("model", problem, remedy='use "auto"')
     sizes, numbers = np.unique(np.bincount(index)[index[audit.clean]], return_counts=True)
     escape = 1 - 1 / sizes  # the probability that a replaced label is wrong
     disagreements = int(audit.wrong.sum())
@@ -231,16 +230,13 @@ def _one_rate(
     if interval[1] >= 1:
         raise InputError(
             "noisy",
-            f"and clean disagree in {disagreements:,} of {audit.n:,} items, so a rate of 1, labels that say "
-            "nothing, cannot be excluded",
+            f"and clean disagree in {disagreements:,} of {audit.n:,} items: a rate of 1 cannot be excluded",
             remedy="audit more items, if both hold labels of the same ones",
         )
-    noise = (
-        UniformNoise(rate, interval, confidence)
-        if groups is None
-        else GroupNoise(tuple(groups), rate, interval, confidence)
-    )
-    spread = "any class is as likely" if groups is None else "any class of the same group is as likely"
+    noise: UniformNoise | GroupNoise = UniformNoise(rate, interval, confidence)
+    spread = "any class"
+    if groups is not None:
+        noise, spread = GroupNoise(tuple(groups), rate, interval, confidence), "any class of the same group"
     return NoiseEstimate(
         noise=noise,
         rate=rate,
@@ -250,7 +246,8 @@ def _one_rate(
         n=audit.n,
         k=audit.k,
         method="audit; exact (Clopper-Pearson) interval of the rate",
-        assumption=f"{_ASSUMED}, every class has the same rate and {spread} to replace the true one",
+        assumption=f"{_ASSUMED}, every class has the same rate and {spread} is as likely to replace "
+        "the true one",
         why=why,
     )
 
@@ -273,13 +270,13 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
     )
     if not seen.all():
         why += f"; {np.count_nonzero(~seen):,} classes were never audited, so the radius promises nothing"
-    why += f"; {_INSTEAD}"
     try:
         noise = MatrixNoise(matrix, min(float(radii.max()), 1 - 1e-9), confidence)
     except InputError as error:
+        problem = f"holds too few labels for a matrix of {audit.k:,} classes: theirs {error.problem}"
         raise InputError(
             "clean",
-            f"holds {audit.n:,} labels, too few for a matrix of {audit.k:,} classes: theirs {error.problem}",
+            problem,
             remedy='pass them to calibrate(clean=...), which needs no noise model; or say model="uniform"',
             spoken="give them to nacp calibrate --clean, which needs no noise model; or say --model uniform",
         ) from None
@@ -293,7 +290,7 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
         k=audit.k,
         method="audit; frequencies by class, and a radius that holds for all rows at once",
         assumption=_ASSUMED,
-        why=why,
+        why=f"{why}; {_INSTEAD}",
     )
 
 
@@ -303,13 +300,6 @@ def row_radii(counts: Floats, level: float) -> Floats:
     The smaller of two bounds, each of which fails in a row with probability at most half of `level`: that of
     Weissman et al. (2003), and the sum over the observed cells of the frequency minus its Clopper-Pearson
     lower bound, which is smaller if few cells were observed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nacp.estimation.audit import row_radii
-    >>> row_radii(np.array([[800.0, 200.0], [0.0, 0.0]]), 0.05).round(3).tolist()
-    [0.047, 1.0]
     """
     from scipy.special import betaincinv
 

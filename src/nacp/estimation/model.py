@@ -2,8 +2,7 @@
 
 If the probabilities are calibrated up to a temperature T, a noisy label has the likelihood
 ``(1 - e) p_T(y|x) + e/k``. Its logarithm is concave in the rate e. Rate and temperature are fitted together,
-so that over-confidence of the classifier is not taken for noise. A matrix comes from confident learning, by
-cleanlab (``nacp[cleanlab]``).
+so that over-confidence of the classifier is not taken for noise.
 """
 
 from __future__ import annotations
@@ -42,32 +41,23 @@ def noise_from_model(
     Parameters
     ----------
     probs : array of shape (n, k)
-        The classifier's probabilities for points that it was not trained on. They must be calibrated up to a
-        temperature, which is fitted.
+        Probabilities for points that the classifier was not trained on, calibrated up to a temperature.
     noisy : array of shape (n,)
         The noisy labels: numbers from 0 to k - 1, or names from `classes`.
     classes : sequence of length k, optional
         The class names, in the order of the columns of `probs`.
-    normalize : bool, default=False
-        Divide each row of `probs` by its sum.
-    from_logits : bool, default=False
-        `probs` holds logits.
+    normalize, from_logits : bool, default=False
+        As in `nacp.calibrate`.
     model : {"uniform", "matrix"}, default="uniform"
         "uniform": maximum likelihood of the rate, with a profile-likelihood interval. "matrix": confident
         learning, without an interval; it needs ``nacp[cleanlab]``.
     confidence : float, default=0.95
-        The confidence of the interval; approximate, for many points and a classifier as assumed. Otherwise
-        the true rate may lie outside. A rate above the interval is safe: sets are larger than necessary. A
-        rate below it is not: coverage is too low.
+        The confidence of the interval; approximate, for many points and a classifier as assumed. An interval
+        that is wider than one half, or reaches 1, is refused.
 
     Returns
     -------
     NoiseEstimate
-
-    Raises
-    ------
-    InputError
-        If the interval is wider than one half, or reaches 1.
 
     Notes
     -----
@@ -108,16 +98,9 @@ def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:
             spoken="use more points, a sharper classifier, or nacp noise audit",
         )
     if interval[1] >= 1:
-        raise InputError(
-            "noisy",
-            f"may have nothing to do with probs: the noise rate lies in {found}",
-            remedy="are their rows in the same order?",
-        )
-    edge = (
-        ", at the edge of what is tried: the classifier may be ill calibrated in another way"
-        if abs(log_beta) > 0.999 * LOG_BETAS[-1]
-        else ""
-    )
+        problem = f"may have nothing to do with probs: the noise rate lies in {found}"
+        raise InputError("noisy", problem, remedy="are their rows in the same order?")
+    edge = ", the most extreme one that is tried" if abs(log_beta) > 0.999 * LOG_BETAS[-1] else ""
     return NoiseEstimate(
         noise=UniformNoise(rate, interval, confidence),
         rate=rate,
@@ -127,9 +110,8 @@ def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:
         n=rows.n,
         k=rows.k,
         method="maximum likelihood of the rate and a temperature; profile-likelihood interval (approximate)",
-        assumption="the classifier's probabilities are calibrated but for a temperature, which cannot be "
-        "checked without true labels; every class has the same rate, and any class is as likely to replace "
-        "the true one",
+        assumption="the classifier's probabilities are calibrated but for a temperature; every class has the "
+        "same rate, and any class is as likely to replace the true one",
         why=f"uniform: the likelihood shows one rate, with temperature {math.exp(-log_beta):.3g}{edge}",
         approximate=True,
     )
@@ -150,15 +132,7 @@ def label_log_probs(rows: Rows, labels: Ints, betas: Floats) -> Floats:
 
 
 def best_rate(probs: Floats, k: int) -> float:
-    """Return the rate with the largest likelihood, given the probabilities of the noisy labels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nacp.estimation.model import best_rate
-    >>> round(best_rate(np.array([1.0, 1.0, 1.0, 0.0]), k=2), 6)  # three right labels, one that must be wrong
-    0.5
-    """
+    """Return the rate with the largest likelihood, given the probabilities of the noisy labels."""
     from scipy.optimize import brentq
 
     even = 1 / k
@@ -175,41 +149,25 @@ def best_rate(probs: Floats, k: int) -> float:
 def fit_rate(probs: Floats, k: int, confidence: float) -> tuple[float, float, tuple[float, float]]:
     """Maximise the log-likelihood ``sum log((1 - e) p_T + e/k)`` over the rate e and the temperature T.
 
-    Parameters
-    ----------
-    probs : array of shape (41, n)
-        The probabilities of the noisy labels, at the inverse temperatures ``exp(LOG_BETAS)``.
-    k : int
-        The number of classes.
-    confidence : float
-        The confidence of the profile-likelihood interval.
-
-    Returns
-    -------
-    rate, log_beta : float
-        The maximum-likelihood rate and log inverse temperature.
-    interval : tuple of two floats
-        The rates whose log-likelihood, maximised over temperatures, is within half a chi-squared quantile of
-        the maximum.
+    `probs` are the probabilities of the noisy labels at the inverse temperatures ``exp(LOG_BETAS)``, an array
+    of shape (41, n). Returned are the best rate and log inverse temperature, and the profile-likelihood
+    interval: the rates whose log-likelihood, maximised over temperatures, is within half a chi-squared
+    quantile of the maximum.
     """
     from scipy.interpolate import CubicSpline
     from scipy.optimize import brentq
     from scipy.stats import chi2
 
-    def at_nodes(rates: Floats) -> Floats:
-        found: Floats = np.log((1 - rates) * probs + rates / k).sum(axis=1)
-        return found
-
-    def profile(rate: float) -> float:
-        return _maximum(at_nodes(np.full((1, 1), rate)))[1]
+    def profile(rates: float | Floats) -> tuple[float, float]:
+        return _maximum(np.log((1 - rates) * probs + rates / k).sum(axis=1))
 
     rates = np.array([best_rate(each, k) for each in probs])
-    log_beta, _ = _maximum(at_nodes(rates[:, None]))
+    log_beta, _ = profile(rates[:, None])
     rate = float(np.clip(CubicSpline(LOG_BETAS, rates)(log_beta), 0, 1))
-    floor = profile(rate) - float(chi2.ppf(confidence, 1)) / 2
+    floor = profile(rate)[1] - float(chi2.ppf(confidence, 1)) / 2
 
     def above(other: float) -> float:
-        return profile(other) - floor
+        return profile(other)[1] - floor
 
     low = 0.0 if rate == 0 or above(0.0) >= 0 else float(brentq(above, 0.0, rate, xtol=1e-6))
     high = 1.0 if rate == 1 or above(1.0) >= 0 else float(brentq(above, rate, 1.0, xtol=1e-6))
@@ -231,9 +189,7 @@ def _confident_learning(rows: Rows, labels: Ints) -> NoiseEstimate:
     try:
         from cleanlab.count import compute_confident_joint, estimate_latent
     except ImportError:
-        raise ImportError(
-            'model="matrix" needs cleanlab for confident learning; pip install "nacp[cleanlab]"'
-        ) from None
+        raise ImportError('model="matrix" needs cleanlab: pip install "nacp[cleanlab]"') from None
     joint = compute_confident_joint(labels, rows.whole(slice(None)))
     frequencies, columns, _ = estimate_latent(joint, labels)
     noise = MatrixNoise.from_columns(columns)
@@ -245,7 +201,6 @@ def _confident_learning(rows: Rows, labels: Ints) -> NoiseEstimate:
         n=rows.n,
         k=rows.k,
         method="confident learning by cleanlab; no interval",
-        assumption="a label is right where the classifier is surer of it than it is on average where that "
-        "label was given; nothing in the data shows whether that holds",
+        assumption="a label is right where the classifier is surer of it than on average for that label",
         why="a matrix: asked for",
     )

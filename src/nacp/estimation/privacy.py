@@ -1,6 +1,6 @@
 """The noise of labels made private by a known mechanism."""
 
-from nacp.checks import check_count
+from nacp.checks import check_count, check_nonnegative
 from nacp.errors import InputError
 from nacp.estimation.result import NoiseEstimate
 from nacp.noise import RandomizedResponse
@@ -31,10 +31,9 @@ def noise_from_privacy(epsilon: float, k: int) -> NoiseEstimate:
     0.251
     """
     check_count("k", k, 2)
-    try:
-        noise = RandomizedResponse(epsilon)
-    except InputError as error:
-        raise error.about("epsilon") from None
+    if check_nonnegative("epsilon", epsilon) == 0:
+        raise InputError("epsilon", "must be above 0: at 0 the labels say nothing")
+    noise = RandomizedResponse(epsilon)
     rate = noise.epsilon(k)
     return NoiseEstimate(
         noise=noise,

@@ -22,8 +22,7 @@ class NoiseEstimate:
     noise : Noise
         The model, with its interval of rates or its radius where there is one.
     rate : float
-        The noise rate epsilon of a uniform or group model, by which a label is replaced by any, the true one
-        too. Of a matrix the share of wrong labels.
+        The noise rate epsilon of a uniform or group model; of a matrix the share of wrong labels.
     interval : tuple of two floats, or None
         An interval that contains the true rate with probability `confidence`. None if the method gives none.
     confidence : float
@@ -34,12 +33,8 @@ class NoiseEstimate:
         The number of items that it comes from; 0 if it comes from none.
     k : int
         The number of classes.
-    method : str
-        How it was estimated.
-    assumption : str
-        What must be true for it to hold, in a sentence.
-    why : str
-        Why this model was chosen, in a sentence.
+    method, assumption, why : str
+        How it was estimated, what must be true for it to hold, and why this model was chosen.
     approximate : bool
         Whether the interval holds approximately only.
 
@@ -81,25 +76,24 @@ class NoiseEstimate:
 
     def __str__(self) -> str:
         sure = f"{100 * self.confidence:.4g}% sure"
-        said = self.noise.describe(self.k)
+        said, share = self.noise.describe(self.k), f"{100 * self.wrong:.3g}%"
         if self.approximate:
             said = said.replace(f"({sure})", f"(approximate: {sure} if what is assumed holds)")
         if self.interval is not None and self.interval[0] < self.interval[1]:
             said += f"; the best single value is {self.rate:.4g}"
         if self.rate != self.wrong:
-            said += f", that is {100 * self.wrong:.3g}% of labels wrong"
+            said += f", that is {share} of labels wrong"
+        elif self.interval is not None and self.confidence < 1:
+            low, high = (f"{100 * end:.3g}%" for end in self.interval)
+            said += f". {share} of labels are wrong ({low} to {high}, {sure})"
         else:
-            said += f". {100 * self.wrong:.3g}% of labels are wrong"
-            if self.interval is not None and self.confidence < 1:
-                low, high = (f"{100 * end:.3g}%" for end in self.interval)
-                said += f" ({low} to {high}, {sure})"
+            said += f". {share} of labels are wrong"
         source = f"From {counted(self.n, 'item')}, " if self.n else ""
         advice = ""
         if self.approximate:
             advice = (
-                " The true rate may lie outside of the interval. Above it, that is safe: sets are larger "
-                "than need be. Below it, it is not: coverage is too low. In doubt state a smaller rate, or "
-                "check some labels."
+                " If the true rate lies above the interval, sets are larger than need be, which is safe. "
+                "Below it, it is not: coverage is too low. In doubt state a smaller rate, or check labels."
             )
         elif self.noise.has_rate and (self.confidence < 1 or self.interval is None):
             advice = " In doubt state the smaller rate: overstating it gives too little coverage."
@@ -114,13 +108,7 @@ class NoiseEstimate:
         return card("NoiseEstimate", told(on_one_line(self)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the estimate to a JSON file; `nacp.estimation.load` reads it back.
-
-        Parameters
-        ----------
-        path : path
-            The file; replaced if it exists.
-        """
+        """Write the estimate to a JSON file, which `nacp.estimation.load` reads back."""
         write_document(path, {"format": _FORMAT, "version": _VERSION} | self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,36 +141,18 @@ def load(path: str | os.PathLike[str]) -> NoiseEstimate:
     """
     document = read_document(path, "noise file", (_FORMAT,), _VERSION)
     with reading(path):
-        return _from_document(document)
-
-
-def _from_document(document: dict[str, Any]) -> NoiseEstimate:
-    interval = document["interval"]
-    if interval is not None:
-        if not isinstance(interval, list) or len(interval) != 2:
-            raise InputError("interval", "must be two numbers or null", found=repr(interval))
-        interval = number("interval", interval[0]), number("interval", interval[1])
-    k = check_count("k", document["k"], 2)
-    noise = rebuild("noise", NOISES, document["noise"])
-    noise.check(k)
-    return NoiseEstimate(
-        noise=noise,
-        rate=_share("rate", document["rate"]),
-        interval=interval,
-        confidence=check_confidence(document["confidence"]),
-        wrong=_share("wrong", document["wrong"]),
-        n=check_count("n", document["n"]),
-        k=k,
-        method=str(document["method"]),
-        assumption=str(document["assumption"]),
-        why=str(document["why"]),
-        approximate=check_flag("approximate", document["approximate"]),
-    )
-
-
-def _share(name: str, value: Any) -> float:
-    """Check a share, which may be 1: all labels of an audit may be wrong."""
-    found = number(name, value)
-    if not 0 <= found <= 1:
-        raise InputError(name, "must lie in [0, 1]", found=repr(value))
-    return found
+        values = {field.name: document[field.name] for field in fields(NoiseEstimate)}
+        values["k"] = check_count("k", values["k"], 2)
+        values["noise"] = rebuild("noise", NOISES, values["noise"])
+        values["noise"].check(values["k"])
+        if values["interval"] is not None:
+            low, high = values["interval"]
+            values["interval"] = number("interval", low), number("interval", high)
+        for name in ("rate", "wrong"):
+            if not 0 <= number(name, values[name]) <= 1:
+                raise InputError(name, "must lie in [0, 1]", found=repr(values[name]))
+        check_confidence(values["confidence"])
+        check_count("n", values["n"])
+        check_flag("approximate", values["approximate"])
+        values |= {name: str(values[name]) for name in ("method", "assumption", "why")}
+        return NoiseEstimate(**values)

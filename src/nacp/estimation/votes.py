@@ -4,13 +4,21 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nacp._types import Ints
 from nacp.audit.checked_labels import open_clean
+from nacp.checks import check_count
 from nacp.errors import InputError
-from nacp.estimation.class_count import number_of_classes
 from nacp.labels import LabelTable
-from nacp.points import is_missing, number_table, open_table, present_labels
+from nacp.points import (
+    check_classes,
+    is_missing,
+    number_table,
+    open_table,
+    plain_array,
+    present_labels,
+)
 from nacp.stats.dawid_skene import DawidSkene, dawid_skene
 from nacp.stats.intervals import exact_share
 
@@ -18,19 +26,9 @@ from nacp.stats.intervals import exact_share
 class Votes(NamedTuple):
     """Labels by several annotators.
 
-    Attributes
-    ----------
-    table : array of shape (n, annotators)
-        -1 where there is no label.
-    known : array of shape (n,)
-        The checked labels, -1 for other items.
-    k : int
-    remark : str
-        A remark if k was inferred from the labels.
-    annotators : tuple
-        The names of the columns.
-    named : bool
-        Whether the columns are annotators; else they are positions in lists of labels.
+    `table` has a row for each item and a column for each annotator, -1 where there is no label; `known` has
+    the checked labels, -1 for other items. `remark` says so if k was inferred from the labels. If the labels
+    are not `named`, the columns are positions in lists of labels.
     """
 
     table: Ints
@@ -46,9 +44,7 @@ class Votes(NamedTuple):
         number = np.count_nonzero(self.table >= 0, axis=1)
         some = (number >= 2) | ((number >= 1) & (self.known >= 0))
         if not some.any():
-            raise InputError(
-                "labels", "holds no item with two labels; agreement needs at least one such item"
-            )
+            raise InputError("labels", "holds no item with two labels, which agreement needs")
         return self._replace(table=self.table[some], known=self.known[some])
 
     def fit(self) -> DawidSkene:
@@ -113,24 +109,22 @@ def open_votes(labels: Any, k: int | None, classes: Sequence[Any] | None, clean:
     named = True
     if isinstance(labels, LabelTable):
         if clean is not None:
-            raise InputError(
-                "clean", "belongs into the table", remedy="pass labels.with_checked(...) instead"
-            )
+            remedy = "pass labels.with_checked(...) instead"
+            raise InputError("clean", "belongs into the table", remedy=remedy)
         annotators, named = labels.annotators, labels.named
         if k is None and classes is None and isinstance(labels.classes[0], str):
             raise InputError(
                 "classes",
                 f"is not given, and the labels are names such as {labels.classes[0]!r}",
-                remedy="pass classes= with all of them, in the order of the columns of probs",
+                remedy="pass all of them, in the order of the columns of probs",
                 spoken="give --classes FILE with all of them, in the order of the columns",
             )
         clean = labels.clean(classes=classes) if labels.checked else None
         labels = labels.matrix(classes=classes)
     array, missing = open_table(labels, classes)
     if array.shape[1] < 2 and clean is None:
-        raise InputError(
-            "labels", "must have the shape (n, annotators), with two or more", found=f"{array.shape}"
-        )
+        problem = "must have the shape (n, annotators), with two or more"
+        raise InputError("labels", problem, found=f"{array.shape}")
     seen = [present_labels(array, missing)]
     if clean is not None and not isinstance(clean, tuple):
         given = np.asarray(clean, dtype=object).ravel().tolist()
@@ -143,3 +137,21 @@ def open_votes(labels: Any, k: int | None, classes: Sequence[Any] | None, clean:
         known[rows] = true
     names = tuple(range(table.shape[1])) if annotators is None else annotators
     return Votes(table, known, k, remark, names, named)
+
+
+def number_of_classes(k: int | None, classes: Sequence[Any] | None, *labels: ArrayLike) -> tuple[int, str]:
+    """Return the number of classes, and a remark for the estimate if it was inferred from the labels."""
+    if classes is not None:
+        if k is not None and k != len(classes):
+            problem = f"is {k!r}, but classes holds {len(classes):,} names"
+            raise InputError("k", problem, remedy="pass one of them")
+        check_classes(classes, len(classes))
+        k = len(classes)
+    if k is not None:
+        return check_count("k", k, 2), ""
+    arrays = [plain_array(each) for each in labels]
+    if any(each.dtype.kind not in "iubf" or not np.isfinite(each).any() for each in arrays):
+        problem = "is not given, and the labels do not show it"
+        raise InputError("k", problem, remedy="pass k= or classes=", spoken="give --k or --classes")
+    seen = max(2, int(max(each[np.isfinite(each)].max() for each in arrays)) + 1)
+    return seen, f" (k = {seen}: the largest label plus one)"

@@ -1,6 +1,7 @@
 """Answers of annotators and models to one of several questions, as labelling tools export them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from nacp.errors import InputError
@@ -20,39 +21,17 @@ class Answer(NamedTuple):
 
 
 def table_of_answers(
-    answers: Sequence[Answer],
-    items: Iterable[Any],
-    question: str | None,
-    *,
-    argument: str,
-    predictions: bool,
-    none_found: str,
+    answers: Sequence[Answer], items: Iterable[Any], argument: str, question: str | None, predictions: bool
 ) -> LabelTable:
     """Return the answers to one question as a table.
 
-    Parameters
-    ----------
-    answers : sequence of Answer
-    items : iterable
-        All items, also those without an answer.
-    question : str or None
-        None if there is only one.
-    argument : str
-        The name of that argument, for error messages.
-    predictions : bool
-        Whether answers by models count.
-    none_found : str
-        The error message if there is no answer.
+    `argument` is the name of the argument that holds the question; `predictions` says whether answers by
+    models count.
     """
     wanted = [each for each in answers if predictions or not each.by_model]
     questions = list(dict.fromkeys(each.question for each in wanted))
     if question is None and len(questions) > 1:
-        raise InputError(
-            argument,
-            f"must name one of several: {', '.join(map(repr, questions))}",
-            remedy=f"pass {argument}={questions[0]!r}, for instance",
-            spoken=f"give --control {questions[0]}, for instance",
-        )
+        raise not_given(argument, questions)
     if question is not None and question not in questions:
         there = f"; there are answers to {', '.join(map(repr, questions))}" if questions else ""
         raise InputError(argument, f"is {question!r}, to which there is no answer{there}")
@@ -71,15 +50,31 @@ def table_of_answers(
             remedy="pass predictions=True to take these",
             spoken="give --predictions to take these",
         )
-    if not given:
-        raise InputError("labels", none_found)
     return LabelTable(tuple(given), tuple(items))
 
 
-def check_mapping(record: Any, what: str, i: int) -> None:
-    """Raise an error if a record is not a mapping."""
-    if not isinstance(record, Mapping):
-        raise InputError("labels", f"must be a list of {what}s; {what} {i} is {type(record).__name__}")
+def not_given(argument: str, choices: Sequence[str]) -> InputError:
+    """Return the error for an argument that must name a column, a field or a question."""
+    if not choices:
+        return InputError(argument, "is not given, and there is no other field that it may be")
+    return InputError(
+        argument,
+        f"is not given; it may be {', '.join(map(repr, choices[:10]))}",
+        remedy=f"pass {argument}={choices[0]!r}, for instance",
+        spoken=f"give --{argument.replace('question', 'control')} {choices[0]}, for instance",
+    )
+
+
+@contextmanager
+def reading_record(what: str, i: int) -> Iterator[None]:
+    """Raise an `InputError` if a record has another structure than the reader expects."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError):
+        problem = f"must be a list of {what}s as the tool exports them; {what} {i} is not one"
+        raise InputError("labels", problem) from None
 
 
 def check_item(name: Any, field: str, where: str) -> Any:

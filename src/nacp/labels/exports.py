@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 
 from nacp.checks import check_choice
 from nacp.errors import InputError
-from nacp.labels.argilla import from_argilla, is_answers
+from nacp.labels.argilla import from_argilla
 from nacp.labels.label_matrix import from_cells, from_matrix
 from nacp.labels.label_studio import from_label_studio
 from nacp.labels.records import from_records, is_long
@@ -80,32 +81,26 @@ def read(
     file = Path(path)
     if file.is_dir() or not file.exists():
         raise InputError(str(path), "is a folder" if file.is_dir() else "does not exist")
-    columns = {"item": item, "annotator": annotator, "label": label, "checked": checked}
+    columns: dict[str, Any] = {"item": item, "annotator": annotator, "label": label, "checked": checked}
     options = columns | {"control": control, "predictions": predictions}
-    given = {name for name, value in options.items() if value is not None}
+    given = [name for name, value in options.items() if value is not None]
     try:
         content = _content(file)
         found = format or _format(content)
-        if format is None and _is_table(content) and given & set(columns) - _OPTIONS[found]:
+        if format is None and _is_table(content) and set(columns) & set(given) - _OPTIONS[found]:
             found = "records"
-        unused = next((name for name in options if name in given - _OPTIONS[found]), None)
-        if unused is not None:
-            raise InputError(unused, f"has no use for a file in the format {found}")
+        unused = [name for name in given if name not in _OPTIONS[found]]
+        if unused:
+            raise InputError(unused[0], f"has no use for a file in the format {found}")
         if found == "matrix":
             texts = _is_table(content) and all(isinstance(cell, str) for row in content for cell in row)
             return from_cells(content) if texts else from_matrix(content)
+        records = _as_records(content)
         if found == "records":
-            return from_records(
-                _as_records(content), item=item, annotator=annotator, label=label, checked=checked
-            )
-        tool: dict[str, Any] = {"item": item, "predictions": bool(predictions)}
+            return from_records(records, **columns)
         if found == "argilla":
-            return from_argilla(content, question=control, **tool)
-        if _is_table(content):
-            content = [
-                {name: _choices_of(cell) for name, cell in row.items()} for row in _as_records(content)
-            ]
-        return from_label_studio(content, control=control, **tool)
+            return from_argilla(records, question=control, item=item, predictions=bool(predictions))
+        return from_label_studio(records, control=control, item=item, predictions=bool(predictions))
     except InputError as error:
         names = {"labels": str(path), "question": "control"}
         raise error.about(names.get(error.argument, error.argument)) from None
@@ -138,42 +133,27 @@ def _content(file: Path) -> Any:
     try:
         raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
         text = raw.decode("utf-8-sig")
-    except (UnicodeDecodeError, gzip.BadGzipFile):
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error):
         raise InputError("labels", "is not text: .json, .jsonl, .csv, .tsv or .npy can be read") from None
     if not text.strip():
         raise InputError("labels", "is empty")
     if ending in (".json", ".jsonl", ".ndjson") or text.lstrip()[0] in "[{":
-        return _record_list(_parsed(text))
+        parsed = _parsed(text)
+        return [parsed] if isinstance(parsed, Mapping) else parsed
     return _rows(text)
 
 
 def _parsed(text: str) -> Any:
     """Return the value of a JSON text, or the values of its lines."""
+    lines = [line for line in text.splitlines() if line.strip()]
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         whole = error
-    values = []
-    for i, line in enumerate(text.splitlines(), 1):
-        try:
-            values += [json.loads(line)] if line.strip() else []
-        except ValueError:
-            if i == 1:
-                raise InputError("labels", f"is not JSON: {whole}") from None
-            raise InputError("labels", f"is not JSON in line {i}") from None
-    return values
-
-
-def _record_list(value: Any) -> Any:
-    """Return a list of records: as it is, from columns (lists, or mappings as pandas writes), or from one."""
-    if not isinstance(value, Mapping):
-        return value
-    columns = list(value.values())
-    if columns and all(isinstance(each, list) and len(each) == len(columns[0]) for each in columns):
-        return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
-    if columns and all(isinstance(each, Mapping) and list(each) == list(columns[0]) for each in columns):
-        return [{name: column[row] for name, column in value.items()} for row in columns[0]]
-    return [value]
+    try:
+        return [json.loads(line) for line in lines]
+    except (ValueError, RecursionError):
+        raise InputError("labels", f"is not JSON, and not JSON in each line: {whole}") from None
 
 
 def _rows(text: str) -> list[list[str]]:
@@ -181,17 +161,12 @@ def _rows(text: str) -> list[list[str]]:
     separator = max(_SEPARATORS, key=text.splitlines()[0].count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     rows = [row for row in ([cell.strip() for cell in each] for each in reader) if any(row)]
-    short = next((i for i, row in enumerate(rows) if len(row) != len(rows[0])), None)
-    if short is not None:
-        raise InputError(
-            "labels",
-            f"must have rows of one length; row {short} has {len(rows[short])} cells, not {len(rows[0])}",
-        )
+    if any(len(row) != len(rows[0]) for row in rows):
+        raise InputError("labels", "must have rows of one length")
     return rows
 
 
 def _is_table(content: Any) -> bool:
-    """Return whether a content is rows of cells."""
     return isinstance(content, list) and bool(content) and isinstance(content[0], list)
 
 
@@ -202,14 +177,7 @@ def _as_records(content: Any) -> Any:
     header, *rows = content
     if len(set(header)) < len(header):
         raise InputError("labels", "must have columns with different names")
-    if not rows:
-        raise InputError("labels", "has a header and nothing below it")
     return [dict(zip(header, row, strict=True)) for row in rows]
-
-
-def _choices_of(cell: str) -> Any:
-    """Return the choices in a cell of Label Studio's CSV: none, one, or several as JSON."""
-    return _parsed(cell) if cell.startswith('{"choices"') else cell or None
 
 
 def _format(content: Any) -> str:
@@ -225,18 +193,9 @@ def _format(content: Any) -> str:
         if set(map(str, header)) >= _SHORT_EXPORT:
             return "label-studio"
         return "records" if all(isinstance(cell, str) for cell in header) and is_long(header) else "matrix"
-    some = [record for record in content[:50] if isinstance(record, Mapping)]
-    keys = {key for record in some for key in record}
+    keys = {key for record in content[:50] if isinstance(record, Mapping) for key in record}
     tasks = keys & {"annotations", "completions", "predictions"} and "data" in keys
     if tasks or keys >= _SHORT_EXPORT:
         return "label-studio"
-    suffixes = (".responses", ".suggestion", "-suggestion")
-    version_1 = "annotation" in keys and keys & {"annotation_agent", "prediction", "prediction_agent"}
-    if keys & {"responses", "suggestions"} or version_1 or any(key.endswith(suffixes) for key in keys):
-        return "argilla"
-    answered = any(
-        is_answers(value) and key not in ("annotations", "labels")
-        for record in some
-        for key, value in record.items()
-    )
-    return "argilla" if answered else "records"
+    flattened = any(key.endswith((".responses", ".suggestion")) for key in keys)
+    return "argilla" if flattened or keys & {"responses", "suggestions"} else "records"

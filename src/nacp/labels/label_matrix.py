@@ -1,6 +1,5 @@
 """Label matrices, with a row for each item and a column for each annotator: arrays, and wide CSV tables."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,9 +7,9 @@ import numpy as np
 
 from nacp._types import Array
 from nacp.errors import InputError
-from nacp.labels.records import find_columns
+from nacp.labels.records import find_column
 from nacp.labels.table import GivenLabel, LabelTable
-from nacp.points import open_table
+from nacp.points import open_table, present_labels
 
 ABSENT = {"", "na", "n/a", "nan", "none", "null"}
 """The cells of a CSV table without a label, unless a class has that name."""
@@ -49,38 +48,23 @@ def from_matrix(
     array, missing = open_table(labels)
     for name, given, length in (("items", items, len(array)), ("annotators", annotators, array.shape[1])):
         if given is not None and (len(given) != length or len(set(given)) != length):
-            raise InputError(
-                name, f"must hold {length:,} different names", found=f"{len(set(given)):,} of {len(given):,}"
-            )
+            found = f"{len(set(given)):,} of {len(given):,}"
+            raise InputError(name, f"must hold {length:,} different names", found=found)
     rows = range(len(array)) if items is None else items
     columns = range(array.shape[1]) if annotators is None else annotators
-    odd = array[~missing]
-    if odd.dtype.kind == "f" and (odd != odd.round()).any():
-        raise InputError(
-            "labels", "must be whole numbers, -1 for an abstention", found=f"{odd[odd != odd.round()][0]:.6g}"
-        )
-    values = array.tolist()
-    return LabelTable(
-        tuple(
-            GivenLabel(item, annotator, values[i][j])
-            for j, annotator in enumerate(columns)  # column by column, so that annotators keep their order
-            for i, item in enumerate(rows)
-            if not missing[i, j]
-        ),
-        tuple(rows),
-    )
+    present_labels(array, missing)  # checks that numbers are whole
+    # Column by column, so that annotators keep their order.
+    given = [
+        GivenLabel(item, annotator, label)
+        for annotator, column, gaps in zip(columns, array.T.tolist(), missing.T, strict=True)
+        for item, label, gap in zip(rows, column, gaps, strict=True)
+        if not gap
+    ]
+    return LabelTable(tuple(given), tuple(rows))
 
 
 def from_cells(cells: Sequence[Sequence[str]], classes: Sequence[Any] | None = None) -> LabelTable:
-    """Read the cells of a wide CSV table, with or without a header and a first column of item names.
-
-    Examples
-    --------
-    >>> from nacp.labels.label_matrix import from_cells
-    >>> table = from_cells([["image", "Ann", "Bob"], ["a.png", "1", "0"], ["b.png", "NA", "1"]])
-    >>> table.items, table.annotators, table.matrix().tolist()
-    (('a.png', 'b.png'), ('Ann', 'Bob'), [[1, 0], [-1, 1]])
-    """
+    """Read the cells of a wide CSV table, with or without a header and a first column of item names."""
     known = {str(each) for each in classes or ()}
     first, *below = rows = [
         ["" if cell.lower() in ABSENT and cell not in known else cell for cell in row] for row in cells
@@ -93,15 +77,14 @@ def from_cells(cells: Sequence[Sequence[str]], classes: Sequence[Any] | None = N
         if len(first) > 1 and _names_items(first[0]):
             items, annotators = [row[0] for row in rows], first[1:]
             rows = [row[1:] for row in rows]
-            again = next((name for name, number in Counter(items).items() if number > 1), None)
-            if again is not None:
-                what = f"has {again!r} more than once in its column {first[0]!r}"
-                raise InputError("labels", what, **_IF_LONG)
+            if len(set(items)) < len(items):
+                problem = f"has items more than once in its column {first[0]!r}"
+                raise InputError("labels", problem, **_IF_LONG)
     elif len(first) > 1 and first == [str(i) for i in range(len(first))]:
         raise InputError(
             "labels",
-            f"begins with {','.join(first)}, which may be a header or labels: add a header that names the "
-            "annotators, or put one in its place",
+            f"begins with {','.join(first)}, which may be a header or labels",
+            remedy="put a header that names the annotators above it, or in its place",
         )
     array = np.array(rows)
     _refuse_long(array, annotators or [str(i) for i in range(len(first))], known)
@@ -111,8 +94,7 @@ def from_cells(cells: Sequence[Sequence[str]], classes: Sequence[Any] | None = N
     if not all(map(_is_number, filled)) or set(filled) <= known:
         return from_matrix(array, items=items, annotators=annotators)
     numbers = np.where(array == "", "-1", array).astype(np.float64)
-    whole = np.array_equal(numbers, np.rint(numbers))
-    return from_matrix(numbers.astype(np.int64) if whole else numbers, items=items, annotators=annotators)
+    return from_matrix(numbers, items=items, annotators=annotators)
 
 
 def _is_header(first: list[str], below: list[list[str]], known: set[str]) -> bool:
@@ -128,7 +110,7 @@ def _is_header(first: list[str], below: list[list[str]], known: set[str]) -> boo
 def _names_items(column: str) -> bool:
     if column.lower() in ("", "row", "unnamed: 0"):
         return True
-    return find_columns([column], {"item": None})["item"] is not None
+    return find_column("item", [column]) is not None
 
 
 def _refuse_long(array: Array, columns: Sequence[str], known: set[str]) -> None:
@@ -136,17 +118,13 @@ def _refuse_long(array: Array, columns: Sequence[str], known: set[str]) -> None:
     cells = [set(column) - {""} for column in array.T.tolist()]
     held = [not known.isdisjoint(each) for each in cells]
     if len(held) > 2 and sum(held) == 1:
-        raise InputError(
-            "labels", f"holds classes in its column {columns[held.index(True)]!r} alone", **_IF_LONG
-        )
+        problem = f"holds classes in its column {columns[held.index(True)]!r} alone"
+        raise InputError("labels", problem, **_IF_LONG)
     kinds = [{_is_number(cell) for cell in each} for each in cells]
     if {True} in kinds and {False} in kinds:
         number, text = columns[kinds.index({True})], columns[kinds.index({False})]
-        raise InputError(
-            "labels",
-            f"holds numbers in its column {number!r} and texts in {text!r}, so these are not all labels",
-            **_IF_LONG,
-        )
+        problem = f"holds numbers in its column {number!r} and texts in {text!r}, which are not all labels"
+        raise InputError("labels", problem, **_IF_LONG)
 
 
 def _refuse_row_numbers(array: Array) -> None:
@@ -156,11 +134,8 @@ def _refuse_row_numbers(array: Array) -> None:
         n > 2 * len(labels)
         or (n >= _MANY_ROWS and not any(_all_differ(column) for column in array.T[1:].tolist()))
     ):
-        raise InputError(
-            "labels",
-            "seems to number its rows in the first column",
-            remedy="call that id, or leave it out",
-        )
+        problem = "seems to number its rows in the first column"
+        raise InputError("labels", problem, remedy="call that id, or leave it out")
 
 
 def _all_differ(cells: list[str]) -> bool:

@@ -40,8 +40,7 @@ class LabelTable:
     Parameters
     ----------
     given : iterable of GivenLabel
-        One for each label. The same label twice by the same annotator counts once; two different ones are
-        refused.
+        The same label twice by the same annotator counts once; two different ones are refused.
     items : sequence, optional
         All items in their order, those without a label too; by default those of `given` as they come.
     named : bool, default=True
@@ -73,10 +72,19 @@ class LabelTable:
         given = [GivenLabel(*map(_plain, each[:3]))._replace(checked=bool(each[3])) for each in self.given]
         if not given:
             raise InputError("labels", "holds no label at all")
-        for role in ("item", "annotator"):
-            odd = next((name for each in given if not _is_name(name := getattr(each, role))), None)
-            if odd is not None:
-                raise InputError("labels", f"must have a text or a number as {role}", found=repr(odd))
+        # Names of items and annotators are compared as text: 5 is "5".
+        names: dict[str, dict[str, Any]] = {"item": {}, "annotator": {}}
+        for item in map(_plain, self.items):
+            names["item"].setdefault(str(item), item)
+        stray = [each.item for each in given if str(each.item) not in names["item"]]
+        if self.items and stray:
+            raise InputError("items", f"does not hold {stray[0]!r}, which has a label")
+        for role, known in names.items():
+            for i, each in enumerate(given):
+                name = getattr(each, role)
+                if not isinstance(name, str | int | float) or name != name:
+                    raise InputError("labels", f"must have a text or a number as {role}", found=repr(name))
+                given[i] = each._replace(**{role: known.setdefault(str(name), name)})
         if any(isinstance(each.label, str) for each in given):
             given = [each._replace(label=str(each.label)) for each in given]
         seen: dict[Any, Any] = {}
@@ -90,13 +98,8 @@ class LabelTable:
                     f"has two labels for item {each.item!r} {by}, {seen[key]!r} and {each.label!r}",
                     remedy="keep one of them",
                 )
-        unique = dict.fromkeys(given)
-        named = dict.fromkeys(map(_plain, self.items)) or dict.fromkeys(each.item for each in unique)
-        stray = next((each.item for each in unique if each.item not in named), None)
-        if stray is not None:
-            raise InputError("items", f"does not hold {stray!r}, which has a label")
-        object.__setattr__(self, "given", tuple(unique))
-        object.__setattr__(self, "items", tuple(named))
+        object.__setattr__(self, "given", tuple(dict.fromkeys(given)))
+        object.__setattr__(self, "items", tuple(names["item"].values()))
 
     @cached_property
     def annotators(self) -> tuple[Any, ...]:
@@ -124,13 +127,11 @@ class LabelTable:
         Parameters
         ----------
         items : iterable, optional
-            The wanted items in their order, such as that of the rows of probs; by default all. Items are
-            compared as text, so that 5 is "5".
+            The wanted items in their order, such as that of the rows of probs; by default all.
         classes : sequence, optional
             The class names. If the labels are numbers and these are not, a number is the index of a name.
         annotators : sequence, optional
-            The wanted annotators in their order; by default all, as in `annotators`. A noise model that was
-            estimated for the annotators of another table needs their columns, in their order.
+            The wanted annotators in their order; by default all, as in `annotators`.
 
         Returns
         -------
@@ -142,31 +143,20 @@ class LabelTable:
         wanted = self.annotators if annotators is None else annotators
         rows, columns = self._rows(items), {str(name): i for i, name in enumerate(wanted)}
         name = self._naming(classes)
-        called = {label: name(label) for label in self.classes}
-        numbers = all(isinstance(each, int) for each in called.values())
-        shape = (len(rows), len(columns))
-        found: Array = np.full(shape, -1, dtype=np.int64) if numbers else np.full(shape, None, dtype=object)
+        found: Array = np.full((len(rows), len(columns)), None, dtype=object)
         place: dict[Any, list[int]] = {}
         for row, item in enumerate(rows):
             place.setdefault(item, []).append(row)
         for each in self.given:
             column = None if each.checked else columns.get(str(each.annotator))
             if column is not None:
-                for row in place.get(each.item, ()):
-                    found[row, column] = called[each.label]
-        return found
+                found[place.get(each.item, []), column] = name(each.label)
+        return _numbers(found)
 
     def clean(self, items: Iterable[Any] | None = None, classes: Sequence[Any] | None = None) -> Array:
         """Return the checked labels, missing where there is none, for ``nacp.calibrate(clean=...)``.
 
-        Parameters
-        ----------
-        items, classes
-            As in `matrix`.
-
-        Returns
-        -------
-        array of shape (n,)
+        The parameters are those of `matrix`.
         """
         name = self._naming(classes)
         found = [name(self.checked[item]) if item in self.checked else None for item in self._rows(items)]
@@ -176,16 +166,7 @@ class LabelTable:
         """Return for each item the label that most annotators gave, the first of several such labels.
 
         A vote is less noisy than an annotator's label, so noise models of annotators do not fit votes. Use
-        votes with ``clean=``, which assumes nothing about the labels.
-
-        Parameters
-        ----------
-        items, classes
-            As in `matrix`.
-
-        Returns
-        -------
-        array of shape (n,)
+        votes with ``clean=``, which assumes nothing about the labels. The parameters are those of `matrix`.
         """
         return self._one_each(items, classes, lambda labels: Counter(labels).most_common(1)[0][0])
 
@@ -195,18 +176,8 @@ class LabelTable:
         """Return one label for each item, picked at random among those of its annotators.
 
         Its noise is that of ``noise_from_annotators(model="matrix")``. All labels together give smaller sets;
-        some guarantees take one label for each point only.
-
-        Parameters
-        ----------
-        items, classes
-            As in `matrix`.
-        random_state : int, default=0
-            The seed.
-
-        Returns
-        -------
-        array of shape (n,)
+        some guarantees take one label for each point only. `random_state` is the seed; the other parameters
+        are those of `matrix`.
         """
         rng = np.random.default_rng(random_state)
         return self._one_each(items, classes, lambda labels: labels[int(rng.integers(len(labels)))])
@@ -228,12 +199,12 @@ class LabelTable:
             return LabelTable((*self.given, *new), self.items, self.named)
         if not self.named:
             raise InputError("checked", f"is {known!r}, but the labels do not say whose they are")
-        experts = [name for name in self.annotators if str(name) == str(known)]
-        if not experts:
-            raise InputError(
-                "checked", f"is {known!r}, and the annotators are {', '.join(map(str, self.annotators[:10]))}"
-            )
-        given = [each._replace(checked=each.checked or each.annotator in experts) for each in self.given]
+        if str(known) not in map(str, self.annotators):
+            names = ", ".join(map(str, self.annotators[:10]))
+            raise InputError("checked", f"is {known!r}, and the annotators are {names}")
+        given = [
+            each._replace(checked=each.checked or str(each.annotator) == str(known)) for each in self.given
+        ]
         return LabelTable(tuple(given), self.items)
 
     def __repr__(self) -> str:
@@ -260,35 +231,24 @@ class LabelTable:
         """Return the wanted items by their names in this table."""
         if items is None:
             return list(self.items)
-        places = {str(item): item for item in self.items}
-        wanted = list(items)
-        missing = next((item for item in wanted if str(_plain(item)) not in places), None)
+        places, wanted = {str(item): item for item in self.items}, [str(_plain(item)) for item in items]
+        missing = next((item for item in wanted if item not in places), None)
         if missing is not None:
-            raise InputError(
-                "items", f"names {missing!r}, which the labels do not have; theirs are like {self.items[0]!r}"
-            )
-        return [places[str(_plain(item))] for item in wanted]
+            problem = f"names {missing!r}, which the labels do not have; theirs are like {self.items[0]!r}"
+            raise InputError("items", problem)
+        return [places[item] for item in wanted]
 
     def _naming(self, classes: Sequence[Any] | None) -> Any:
         """Return a function from labels to class names."""
         known = [] if classes is None else list(classes)
-        by_text = {str(name): name for name in known}
+        by_text, places = {str(name): name for name in known}, range(len(known))
         if not known or all(str(label) in by_text for label in self.classes):
             return lambda label: by_text.get(str(label), label)
-        if isinstance(self.classes[0], str):
-            odd = next(label for label in self.classes if label not in by_text)
-            raise InputError("labels", f"holds {odd!r}, which is not in classes")
-        if self.classes[0] < 0 or self.classes[-1] >= len(known):
-            raise InputError(
-                "labels",
-                f"must lie from 0 to {len(known) - 1}, the places of the classes",
-                found=f"{self.classes[0]} to {self.classes[-1]}",
-            )
+        known_labels = by_text if isinstance(self.classes[0], str) else places
+        odd = next((label for label in self.classes if label not in known_labels), None)
+        if odd is not None:
+            raise InputError("labels", f"holds {odd!r}, which is not in classes, nor the place of one")
         return lambda label: known[label]
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str | int | float) and value == value
 
 
 def _numbers(found: Array) -> Array:
@@ -318,9 +278,7 @@ def as_label(value: Any, where: str) -> Any:
         return None if value == -1 else value
     if isinstance(value, list | tuple) and len(value) <= 1:
         return as_label(value[0], where) if value else None
-    problem = f"must have one label {where}"
-    remedy = "several labels for one answer (multi-label) have no noise model here"
-    raise InputError("labels", problem, found=repr(value), remedy=remedy if isinstance(value, list) else None)
+    raise InputError("labels", f"must have one label {where}, a text or a whole number", found=repr(value))
 
 
 def whole_labels(given: list[GivenLabel]) -> list[GivenLabel]:

@@ -54,12 +54,8 @@ NOISES: dict[str, type[Noise]] = {
 class NoiseBasis(NamedTuple):
     """The conditions under which an estimated noise model holds.
 
-    Attributes
-    ----------
-    assumption : str
-        What must be true for the estimate to hold.
-    caveat : str
-        A further condition of the promise, as "if ..."; empty if the interval covers all uncertainty.
+    The estimate holds under the `assumption`. The `caveat`, "if ...", is a further condition of the promise;
+    it is empty if the interval covers all uncertainty.
     """
 
     assumption: str
@@ -111,12 +107,8 @@ def as_noise(noise: NoiseLike) -> Noise | None:
     if _is_estimate(noise):
         return noise.noise
     if isinstance(noise, str | type) or callable(noise):
-        raise InputError(
-            "noise",
-            "must be a rate, a (k, k) matrix, a noise model such as nacp.UniformNoise(0.2), or None for "
-            "labels taken as they are",
-            found=repr(noise),
-        )
+        problem = "must be a rate, a (k, k) matrix, a noise model such as nacp.UniformNoise(0.2), or None"
+        raise InputError("noise", problem, found=repr(noise))
     plain: Any = noise
     try:
         matrix = isinstance(plain, list) or hasattr(plain, "toarray") or np.ndim(plain)
@@ -128,11 +120,8 @@ def as_noise(noise: NoiseLike) -> Noise | None:
 def noise_for(noise: NoiseLike, k: int) -> Noise | None:
     """Return the noise model; raise an error if it is for another number of classes than k."""
     if _is_estimate(noise) and noise.k != k:
-        raise InputError(
-            "noise",
-            f"was estimated for {noise.k:,} classes, not for {k:,}",
-            remedy=f"estimate it for {k:,}, or state the model itself, such as its rate",
-        )
+        remedy = f"estimate it for {k:,}, or state the model itself, such as its rate"
+        raise InputError("noise", f"was estimated for {noise.k:,} classes, not for {k:,}", remedy=remedy)
     found = as_noise(noise)
     if found is not None:
         found.check(k)

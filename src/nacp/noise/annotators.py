@@ -78,20 +78,13 @@ class AnnotatorNoise(DenseNoise):
         if labels.ndim == 1:
             return labels, None
         if labels.shape[1] != len(self.matrices):
-            raise InputError(
-                "labels",
-                f"must have a column for each of the {len(self.matrices):,} annotators of the noise, in "
-                "their order",
-                found=f"{labels.shape}",
-            )
+            problem = f"must have a column for each of the {len(self.matrices):,} annotators of the noise"
+            raise InputError("labels", problem, found=f"{labels.shape}")
         used = (labels >= 0) & (self.weights > 0)
         empty = ~used.any(axis=1)
         if empty.any():
-            raise InputError(
-                "labels",
-                f"has in row {int(empty.argmax())} only labels of annotators who all but guess",
-                remedy="drop such rows, or take one matrix for all",
-            )
+            problem = f"has in row {int(empty.argmax())} only labels of annotators who all but guess"
+            raise InputError("labels", problem, remedy="drop such rows, or take one matrix for all")
         order = np.argsort(~used, axis=1, kind="stable")[:, : int(used.sum(axis=1).max())]
         rows = np.where(used, labels + self.k * np.arange(len(self.matrices)), -1)
         weights = np.where(used, self.weights, 0.0)

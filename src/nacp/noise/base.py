@@ -23,15 +23,9 @@ from nacp.points import check_labels
 class Doubt:
     """The uncertainty of a noise model: an interval of rates, or a radius around its matrix.
 
-    A promise must hold for each of the `ends`, and for every matrix whose rows are within the `radius` of the
-    model's rows in total variation. With probability `confidence` the true model is among these.
-
-    Attributes
-    ----------
-    ends : tuple of Noise
-        The models at the two ends of an interval of rates; without an interval, the model itself.
-    radius : float
-    confidence : float
+    A promise must hold for each of the `ends`, the models at the two ends of an interval of rates (without an
+    interval, the model itself), and for every matrix whose rows are within the `radius` of the model's rows
+    in total variation. With probability `confidence` the true model is among these.
 
     Examples
     --------
@@ -74,10 +68,8 @@ class Noise(ABC):
     ----------
     name : str
         The name of the model in files.
-    is_uniform : bool
-        Whether the noise is uniform for every k; `uniform_rate` then has the rate.
-    has_rate : bool
-        Whether the model is given by one rate or several.
+    is_uniform, has_rate : bool
+        Whether the noise is uniform for every k, and whether it is given by one rate or several.
     if_contradicted : str
         What to do first if the labels contradict the model.
     """
@@ -124,17 +116,8 @@ class Noise(ABC):
     def spread(self, labels: Ints) -> tuple[Ints, Floats | None]:
         """Return labels as rows of `stacked_inverse`, and the weights of the labels of each point.
 
-        Parameters
-        ----------
-        labels : array of shape (n,) or (n, annotators)
-            Numbers, -1 where there is none.
-
-        Returns
-        -------
-        rows : array of shape (n,) or (n, most labels of a point)
-            -1 where there is none.
-        weights : array of the same shape, or None
-            The weights of each point sum to 1. None: all labels of a point have the same weight.
+        The labels, of shape (n,) or (n, annotators), and the rows are -1 where there is none. The weights of
+        each point sum to 1; None means that all labels of a point have the same weight.
         """
         return labels, None
 
@@ -171,12 +154,9 @@ class Noise(ABC):
         condition = self.condition(k)
         if condition < 2 * math.sqrt(n):
             return None
-        return InputError(
-            "noise",
-            f"is too ill-conditioned for {n:,} points: with condition {condition:.3g} the estimated coverage "
-            f"is uncertain by {condition / (2 * math.sqrt(n)):.2g}",
-            remedy=f"use more than {math.ceil(condition**2 / 4):,} points, or {self._less_noise(k)}",
-        )
+        problem = f"is too ill-conditioned for {n:,} points: its condition is {condition:.3g}"
+        remedy = f"use more than {math.ceil(condition**2 / 4):,} points, or {self._less_noise(k)}"
+        return InputError("noise", problem, remedy=remedy)
 
     def _less_noise(self, k: int) -> str:
         """Return the last part of the message of `informative`: what else would help."""

@@ -92,11 +92,8 @@ def check_matrix(P: Any, name: str = "P", rows: str = "the true class") -> Float
 def check_rows(matrix: Floats, name: str, rows: str = "the true class") -> Floats:
     """Return the sums of the rows, 1 where they differ from 1 by rounding only; check the entries."""
     if not np.all(np.isfinite(matrix)) or matrix.min() < 0:
-        raise InputError(
-            name,
-            "must be a noise matrix, which holds probabilities",
-            found=f"values from {matrix.min():.4g} to {matrix.max():.4g}",
-        )
+        found = f"values from {matrix.min():.4g} to {matrix.max():.4g}"
+        raise InputError(name, "must be a noise matrix, which holds probabilities", found=found)
     sums = matrix.sum(axis=1)
     row = int(np.abs(sums - 1).argmax())
     if abs(sums[row] - 1) > _ROW_TOLERANCE:
@@ -119,12 +116,8 @@ def check_inverse(matrix: Floats, name: str) -> Floats:
     except np.linalg.LinAlgError:
         pass
     if not condition < _SINGULAR:
-        raise InputError(
-            name,
-            "is a singular noise matrix (some classes cannot be told apart from their noisy labels): "
-            f"its condition is {condition:.3g}",
-            remedy="merge the classes that look alike",
-        )
+        problem = f"is a singular noise matrix: its condition is {condition:.3g}"
+        raise InputError(name, problem, remedy="merge classes with nearly the same noisy labels")
     return inverse
 
 

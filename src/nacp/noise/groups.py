@@ -1,7 +1,5 @@
 """Noise inside groups: a label is confused only with the labels of its own group."""
 
-import math
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +32,7 @@ class GroupNoise(Noise):
     Notes
     -----
     Two models are equal if they have the same matrix, interval and confidence, whatever the names of their
-    groups. A file keeps the names of the groups if they are text, numbers, True, False or None. Other names
-    are replaced by numbers, with a warning; the model that is loaded is equal.
+    groups. A file keeps the names if all are text or whole numbers, and otherwise numbers the groups.
 
     Examples
     --------
@@ -63,11 +60,8 @@ class GroupNoise(Noise):
         place = {name: g for g, name in enumerate(dict.fromkeys(groups))}
         if isinstance(rate, dict):
             if set(rate) != set(place):
-                raise InputError(
-                    "rate",
-                    f"must hold one rate for each of the {len(place):,} groups",
-                    found=f"{len(rate):,} keys, {len(set(rate) & set(place)):,} of them groups",
-                )
+                found = f"{len(rate):,} keys, {len(set(rate) & set(place)):,} of them groups"
+                raise InputError("rate", f"must hold one for each of the {len(place):,} groups", found=found)
             if self.interval is not None:
                 raise InputError("interval", "is that of one rate for all groups", found="a rate for each")
             rates = tuple(rate[name] for name in place)
@@ -102,12 +96,8 @@ class GroupNoise(Noise):
         sizes = Counter(names)
         smallest = min((m for m in sizes.values() if m > 1), default=0)
         if smallest and share >= (smallest - 1) / smallest:
-            raise InputError(
-                "rate",
-                f"must lie in [0, {smallest - 1}/{smallest}) where it counts wrong labels in a group of "
-                f"{smallest} classes",
-                found=repr(rate),
-            )
+            problem = f"must lie in [0, {smallest - 1}/{smallest}), for a group of {smallest} classes"
+            raise InputError("rate", problem, found=repr(rate))
         return cls(names, {name: share * m / (m - 1) if m > 1 else 0.0 for name, m in sizes.items()})
 
     @property
@@ -141,18 +131,10 @@ class GroupNoise(Noise):
         return f"label noise inside {len(self._rates):,} groups of classes with {rate}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file; names that JSON cannot hold become numbers."""
-        groups = list(self.groups)
-        odd = [name for name in groups if not _survives_json(name)]
-        if odd:
-            warnings.warn(
-                f"a group named {odd[0]!r} cannot be written to a file: the groups are saved by number",
-                stacklevel=2,
-            )
-            groups = [str(g) for g in self._index]
-        stored = {"name": self.name, "groups": groups}
+        names = self.groups if all(type(name) in (str, int, bool) for name in self.groups) else self._index
+        stored = {"name": self.name, "groups": list(names)}
         if isinstance(self.rate, dict):
-            pairs = zip(dict.fromkeys(groups), self._rates, strict=True)
+            pairs = zip(dict.fromkeys(names), self._rates, strict=True)
             return stored | {"rate": [list(pair) for pair in pairs]}
         return stored | {"rate": self.rate, "interval": self.interval, "confidence": self.confidence}
 
@@ -175,9 +157,7 @@ def _plain(groups: Iterable[Hashable]) -> tuple[Hashable, ...]:
         names = tuple(name.item() if isinstance(name, np.generic) else name for name in groups)
         set(names)
     except TypeError:
-        raise InputError(
-            "groups", "must be a sequence of names, numbers or other hashable values", found=repr(groups)
-        ) from None
+        raise InputError("groups", "must be a sequence of hashable names", found=repr(groups)) from None
     return names
 
 
@@ -189,8 +169,3 @@ def _by_group(rate: Any) -> float | dict[Hashable, float]:
         return {group: check_rate(each) for group, each in dict(rate).items()}
     except TypeError:
         raise InputError("rate", "must be a number, or map each group to one", found=repr(rate)) from None
-
-
-def _survives_json(name: Hashable) -> bool:
-    """Return whether a name that is written to JSON is read back with the same value and type."""
-    return name is None or type(name) in (str, int, bool) or (type(name) is float and math.isfinite(name))

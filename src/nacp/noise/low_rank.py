@@ -44,13 +44,13 @@ class LowRankNoise(DenseNoise):
     name: ClassVar[str] = "low-rank"
 
     def __init__(self, kept: ArrayLike, left: ArrayLike, right: ArrayLike) -> None:
-        rows, columns = _factor(left, "left"), _factor(right, "right")
-        k = len(rows)
+        rows, columns, diagonal = _numbers(left, "left"), _numbers(right, "right"), _numbers(kept, "kept")
+        rows, columns = (each[:, None] if each.ndim == 1 else each for each in (rows, columns))
+        k = len(rows) if rows.ndim == 2 else 0
+        if k < 2 or not rows.size:
+            raise InputError("left", "must have the shape (k,) or (k, r)", found=f"{np.shape(left)}")
         if columns.shape != rows.shape:
             raise InputError("right", f"must have the shape of left, {rows.shape}", found=f"{columns.shape}")
-        if k < 2:
-            raise InputError("left", "must have a row for each class", found=f"{k} rows")
-        diagonal = _numbers(kept, "kept")
         if diagonal.shape not in ((), (k,)) or not np.all(diagonal > 0):
             raise InputError("kept", f"must be a number above 0, or {k:,} of them", found=repr(kept))
         sums = check_rows(np.diag(np.broadcast_to(diagonal, k)) + rows @ columns.T, "left")
@@ -70,15 +70,7 @@ def _numbers(values: ArrayLike, name: str) -> Floats:
     try:
         found: Floats = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(name, "must hold numbers", found=repr(values)) from None
+        found = np.array(np.nan)
     if not np.isfinite(found).all():
-        raise InputError(name, "must hold finite numbers")
-    return found
-
-
-def _factor(values: ArrayLike, name: str) -> Floats:
-    found = _numbers(values, name)
-    found = found[:, None] if found.ndim == 1 else found
-    if found.ndim != 2 or found.shape[1] == 0:
-        raise InputError(name, "must have the shape (k,) or (k, r)", found=f"{np.shape(values)}")
+        raise InputError(name, "must hold finite numbers", found=repr(values))
     return found

@@ -76,8 +76,7 @@ class ClassMatrix(ABC):
         values = self.dense()
         return values.min(axis=0), values.max(axis=0)
 
-    # einsum instead of @: after a product, the threads of BLAS spin for a while, and slow down the threads
-    # that read the next rows. With @, HPS with two threads took 1.4 times as long.
+    # einsum instead of @: after a product, the threads of BLAS spin, and slow down those that read rows.
     def push(self, weights: Floats) -> Floats:
         """Return ``weights @ M``."""
         found: Floats = np.einsum("i,ij->j", weights, self.dense())
@@ -115,10 +114,9 @@ class ClassMatrix(ABC):
         return float((np.abs(self.diagonal) + positive - negative).max())
 
     def row_distance(self) -> float:
-        """Return the largest total variation between two rows, for rows that sum to 1.
+        """Return the most by which the sums of two rows over a subset of the columns can differ.
 
-        It is the most by which the sums of two rows over a subset of the columns can differ; an upper bound
-        of that if the rows sum to 1 only roughly.
+        For rows that sum to 1 it is their total variation; for others this is an upper bound.
         """
         from scipy.spatial.distance import pdist
 
@@ -131,7 +129,7 @@ class DenseMatrix(ClassMatrix):
     """A matrix given by all its entries.
 
     It may also hold the inverses of several annotators, one below the other: ``label + k * annotator`` is
-    then the row of a label. Such a matrix weighs labels; it has no inverse.
+    then the row of a label. Such a matrix has no inverse.
     """
 
     values: Floats

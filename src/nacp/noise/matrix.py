@@ -23,9 +23,8 @@ class MatrixNoise(DenseNoise):
         conventions see `from_columns` and `from_posterior`. A dense, read-only copy is kept; rows that sum
         to 1 only up to 0.0001 are divided by their sums.
     radius : float, default=0.0
-        How far each row of the true matrix may be from P's, in total variation. Also covers noise that
-        depends on the input, within that radius of P. The guarantees "pac" and "expected" can make use of
-        it.
+        How far each row of the true matrix may be from P's, in total variation, also if noise depends on the
+        input. The guarantees "pac" and "expected" can make use of it.
     confidence : float, default=1.0
         The probability that the radius is large enough. One minus it is added to delta.
 
@@ -50,9 +49,8 @@ class MatrixNoise(DenseNoise):
     def __init__(self, P: Any, radius: float = 0.0, confidence: float = 1.0) -> None:
         radius, confidence = check_rate(radius, "radius"), check_confidence(confidence)
         if not radius and confidence != 1:
-            raise InputError(
-                "confidence", "is that of a radius, and there is none", remedy="pass radius= too"
-            )
+            problem = "is that of a radius, and there is none"
+            raise InputError("confidence", problem, remedy="pass radius= too")
         matrix = check_matrix(P)
         self._store(matrix, "P", P=matrix, radius=radius, confidence=confidence)
 
@@ -111,11 +109,8 @@ class MatrixNoise(DenseNoise):
         else:
             noisy = np.linalg.solve(posterior.T, check_priors(priors, k)).astype(np.float64)
             if noisy.min() < 0:
-                raise InputError(
-                    "priors",
-                    "do not fit the matrix p(true | noisy): they imply a negative frequency "
-                    f"({noisy.min():.4g}) of noisy label {int(noisy.argmin())}",
-                )
+                problem = f"imply a negative frequency of noisy label {int(noisy.argmin())}"
+                raise InputError("priors", problem, found=f"{noisy.min():.4g}")
         joint = noisy[:, None] * posterior
         return cls((joint / joint.sum(axis=0)).T)
 

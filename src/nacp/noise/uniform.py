@@ -27,11 +27,8 @@ class UniformFamily(Noise):
         """Return ``P = (1 - epsilon) I + epsilon / k`` (paper eq. 4)."""
         epsilon = self.epsilon(k)
         if not 0 <= epsilon < 1:
-            raise InputError(
-                "noise",
-                f"must have a rate in [0, 1) for {k:,} classes",
-                found=f"{epsilon!r}, that of {self!r}",
-            )
+            problem = f"must have a rate in [0, 1) for {k:,} classes"
+            raise InputError("noise", problem, found=f"{epsilon!r}, that of {self!r}")
         one_group = np.zeros(k, dtype=np.int64)
         return GroupedMatrix(one_group, np.array([1 - epsilon]), np.array([epsilon / k]))
 
@@ -42,9 +39,7 @@ class UniformFamily(Noise):
         return UniformNoise(rate)
 
     def _less_noise(self, k: int) -> str:
-        return (
-            f"state a smaller rate, if that is right: at {self.epsilon(k):.4g} nearly all labels are random"
-        )
+        return f"state a smaller rate: at {self.epsilon(k):.4g} nearly all labels are random"
 
     def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints:
         replaced = rng.random(len(labels)) < self.epsilon(k)
@@ -73,12 +68,8 @@ class UniformNoise(UniformFamily):
     >>> import nacp
     >>> nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.95).describe(10)
     'uniform label noise with rate 0.15 to 0.25 (95% sure)'
-    >>> noise = nacp.UniformNoise(0.2)
-    >>> noise.sample([0, 1, 2, 3] * 5, k=4, random_state=0).shape
+    >>> nacp.UniformNoise(0.2).sample([0, 1, 2, 3] * 5, k=4, random_state=0).shape
     (20,)
-    >>> lo, hi = noise.range(1000)
-    >>> round(lo, 3), round(hi, 3)
-    (-0.25, 1.25)
     """
 
     rate: float
@@ -116,11 +107,8 @@ class UniformNoise(UniformFamily):
         """
         share = check_rate(rate)
         if share >= (check_count("k", k, 2) - 1) / k:
-            raise InputError(
-                "rate",
-                f"must lie in [0, {k - 1}/{k}) where it counts wrong labels among k = {k} classes",
-                found=repr(rate),
-            )
+            problem = f"must lie in [0, {k - 1}/{k}), as it counts wrong labels among {k} classes"
+            raise InputError("rate", problem, found=repr(rate))
         return cls(share * k / (k - 1))
 
     def __repr__(self) -> str:

@@ -2,8 +2,8 @@
 
 The alarm bets that numbers are too small. As long as their mean, given the past, is no less than the target,
 the wealth is a nonnegative supermartingale that starts at 1, so it ever reaches 1/level with probability at
-most `level` (Ville). As it is unknown when the mean will fall and how far, the wealth is divided among all
-points at which a bet may begin, and among several stakes. docs/guarantees.md, M1.
+most `level` (Ville). The wealth is divided among all points at which a bet may begin, and among several
+stakes. docs/guarantees.md, M1.
 """
 
 from itertools import accumulate
@@ -12,43 +12,35 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Floats
+from nacp.checks import check_count, check_finite, check_nonnegative
 
 # The number of stakes. The first is half of the largest stake at which wealth stays positive, and each is
 # half of the one before.
 _STAKES = 8
 _CHUNK = 4096  # numbers that are processed together, which bounds the memory
-_SINGLE = {"n": int, "total": float, "wealth": float, "highest": float, "before": float}
-_ENDS = ("at", "since")
-_SEVERAL = ("bets", "growth", "lowest", "lowest_at", "lowest_total")
+_ONE = {"n": check_count, "total": check_finite, "before": check_finite}
+_ONE |= {"wealth": check_nonnegative, "highest": check_nonnegative}
+_EACH = {"bets": check_nonnegative, "growth": check_finite, "lowest": check_finite}  # of each stake
+_EACH |= {"lowest_at": check_count, "lowest_total": check_finite}
 
 
 class Alarm:
     """A test of whether the mean of a sequence of numbers has fallen below a target.
 
-    Parameters
-    ----------
-    target : float
-        The mean that the numbers should have.
-    high : float
-        The upper bound of a number; more than the target.
-    level : float
-        The probability of a false alarm at any time is at most this.
+    `target` is the mean that the numbers should have, and `high` their upper bound, more than the target. The
+    probability of a false alarm at any time is at most `level`.
 
     Attributes
     ----------
-    n : int
-        The number of numbers.
-    total : float
-        Their sum.
+    n, total : int, float
+        The number of numbers, and their sum.
     wealth, highest : float
         The wealth and its maximum; both stay as they were at the alarm.
     at : int or None
         The number of numbers at the alarm.
-    since : int or None
-        The number of numbers after which the mean fell, estimated at the alarm: the beginning from which a
-        bet would have grown most.
-    before : float
-        The sum of the numbers before that.
+    since, before : int or None, float
+        The number of numbers after which the mean fell, estimated at the alarm, and their sum. It is the
+        beginning from which a bet would have grown most.
 
     Examples
     --------
@@ -113,30 +105,18 @@ class Alarm:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state, for a file."""
-        several = {name: getattr(self, f"_{name}").tolist() for name in _SEVERAL}
-        return {name: getattr(self, name) for name in (*_SINGLE, *_ENDS)} | several
+        each = {name: getattr(self, f"_{name}").tolist() for name in _EACH}
+        return {name: getattr(self, name) for name in (*_ONE, "at", "since")} | each
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a state that `to_dict` returned; raise a ValueError if it is not valid."""
-        single = {name: _number(name, state[name], kind) for name, kind in _SINGLE.items()}
-        ends = {name: None if state[name] is None else _number(name, state[name], int) for name in _ENDS}
-        if (ends["at"] is None) != (ends["since"] is None) or not (
-            0 <= (ends["since"] or 0) <= (ends["at"] or 0) <= single["n"]
-        ):
-            raise ValueError("at and since must be numbers of points, the first one no smaller, or both null")
-        kinds = {name: int if name == "lowest_at" else float for name in _SEVERAL}
-        several = {
-            name: np.array([_number(name, each, kinds[name]) for each in state[name]]) for name in kinds
-        }
-        if any(len(values) != _STAKES for values in several.values()):
-            raise ValueError(f"{', '.join(several)} must hold {_STAKES} numbers each")
-        if min(single["wealth"], several["bets"].min()) < 0 or single["n"] < 0:
-            raise ValueError("wealth, bets and n must not be negative")
-        vars(self).update(single | ends | {f"_{name}": values for name, values in several.items()})
-
-
-def _number(name: str, value: Any, kind: type[Any]) -> Any:
-    """Return a finite number of a type, or raise a ValueError."""
-    if type(value) not in (kind, int) or not abs(value) < np.inf:
-        raise ValueError(f"{name} must hold finite {'whole ' * (kind is int)}numbers, not {value!r}")
-    return float(value) if kind is float else value
+        for name, check in _ONE.items():
+            setattr(self, name, check(name, state[name]))
+        if state["at"] is not None or state["since"] is not None:
+            self.at, self.since = check_count("at", state["at"]), check_count("since", state["since"])
+            if not self.since <= self.at <= self.n:
+                raise ValueError("at and since must be numbers of points, the second one no larger")
+        for name, check in _EACH.items():
+            if len(state[name]) != _STAKES:
+                raise ValueError(f"{name} must hold {_STAKES} numbers")
+            setattr(self, f"_{name}", np.array([check(name, value) for value in state[name]]))

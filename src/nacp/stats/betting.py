@@ -9,7 +9,6 @@ T3.
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -18,8 +17,6 @@ from nacp._types import Floats, Ints
 
 # Bets are judged when stakes change, and after this number of points.
 _ROWS = 256
-# From this number of bets on, points are processed one by one, which is about five times as fast then.
-_WIDE = 128
 # In standard errors: below the first a bet is given up, which is always safe; above the second its stake is
 # half of the one that would make wealth grow fastest.
 _HOPELESS, _SURE = -8.0, 6.0
@@ -52,10 +49,8 @@ def play(
     state : array of shape (8, bets)
         Of each bet: its wealth, the sums of its gains and of their squares, and its stake; since it was last
         judged, the growth of its wealth, the maximum of that, and the two sums. Changed in place.
-    most : array of shape (bets,)
-        The largest stakes.
-    outcome : array of shape (bets,)
-        OPEN, WON or LOST. Changed in place; only open bets are played.
+    most, outcome : arrays of shape (bets,)
+        The largest stakes; and OPEN, WON or LOST, changed in place. Only open bets are played.
     shares : array of shape (points, columns)
         The shares of points: bet b gains ``(share - target) / width`` from those in ``columns[b]``.
     seen : int
@@ -63,10 +58,8 @@ def play(
     stops, changes : arrays
         The numbers of points, from 0 to all of them, after which bets are judged, and whether stakes change
         there.
-    delta : float
-        A bet is won when its wealth has grown from 1 to 1/delta.
-    hedges : tuple of two arrays
-        The result of `hedge_table`.
+    delta, hedges
+        A bet is won when its wealth has grown from 1 to 1/delta; `hedges` is the result of `hedge_table`.
     """
     gains = (shares[:, columns] - target) * (1 / width)
     played, place = 0, int(np.searchsorted(stops, seen, side="right")) - 1
@@ -81,12 +74,12 @@ def play(
         grown = now[3] * here
         grown += 1
         grown[0] *= now[4]
-        _accumulate(np.multiply, grown)
+        np.multiply.accumulate(grown, axis=0, out=grown)
         now[4], now[5] = grown[-1], np.maximum(now[5], grown.max(axis=0))
         for sums, other in ((now[6], 1.0), (now[7], here)):
             terms = np.multiply(here, other, out=grown)
             terms[0] += sums
-            _accumulate(np.add, terms)
+            np.add.accumulate(terms, axis=0, out=terms)
             sums[:] = terms[-1]
         played, seen = played + len(here), seen + len(here)
         if seen < stops[place + 1]:
@@ -97,15 +90,6 @@ def play(
             state[:, bets], outcome[bets] = now, judged
             bets, now = bets[judged == OPEN], now[:, judged == OPEN]
     state[:, bets] = now
-
-
-def _accumulate(operate: np.ufunc, rows: Floats) -> None:
-    """Replace each row by the sum or product of all rows up to it, in this order of rounding."""
-    if rows.shape[1] < _WIDE:
-        operate.accumulate(rows, axis=0, out=rows)
-        return
-    for before, row in pairwise(rows):
-        operate(before, row, out=row)
 
 
 def _judged(now: Floats, delta: float) -> Ints:
@@ -157,31 +141,10 @@ def hedge_table() -> tuple[Floats, Floats]:
 class Bets:
     """Several bets that some mean is above 0, on the same n points.
 
-    If one of them is lost, those before it are given up.
-
-    Parameters
-    ----------
-    number : int
-        The number of bets.
-    n : int
-        The number of points that there will be.
-    delta : float
-        A bet is won when its wealth has grown from 1 to 1/delta.
-    target, width : float
-        A point gains ``(share - target) / width``.
-    most : float
-        The largest stake; below 1 over the greatest possible loss.
-    playing : callable, optional
-        The implementation of `play`.
-
-    Attributes
-    ----------
-    open : array of int
-        The numbers of the bets that are still open, ascending.
-    lost : int
-        The highest number of a bet that was lost; -1 if none was.
-    seen : int
-        The number of points so far.
+    If one of them is lost, those before it are given up. `open` holds the numbers of the bets that are still
+    open, ascending; `lost` is the highest number of a bet that was lost, -1 if none was; `seen` is the number
+    of points so far. A point gains ``(share - target) / width``, and no stake is larger than `most`, which is
+    below 1 over the greatest possible loss. A bet is won when its wealth has grown from 1 to 1/delta.
     """
 
     def __init__(

@@ -18,12 +18,6 @@ def expected_excess(n: int) -> float:
 
     In closed form ``n!/(2 n^(n+1)) sum_{j<n} n^j/j!``; the sum is e^n times a regularised
     incomplete gamma function.
-
-    Examples
-    --------
-    >>> from nacp.stats.bounds import expected_excess
-    >>> round(expected_excess(1), 6), round(expected_excess(25000), 6)
-    (0.5, 0.003957)
     """
     from scipy.special import gammaincc  # imported here because scipy.special takes long to import
 

@@ -31,14 +31,7 @@ def allowed_misses(m: int, alpha: float, delta: float) -> int:
 
 
 def binomial_excess(m: int, alpha: float, delta: float) -> float:
-    """Return by how much mean coverage exceeds 1 - alpha; alpha where m labels are too few.
-
-    Examples
-    --------
-    >>> from nacp.stats.counts import binomial_excess
-    >>> round(binomial_excess(100, 0.1, 0.1), 4), binomial_excess(20, 0.1, 0.1)
-    (0.0406, 0.1)
-    """
+    """Return by how much mean coverage exceeds 1 - alpha; alpha where m labels are too few."""
     misses = allowed_misses(m, alpha, delta)
     return alpha if misses < 0 else (m - misses) / (m + 1) - (1 - alpha)
 
@@ -49,13 +42,6 @@ def binomial_needed(excess: float, alpha: float, delta: float) -> int | None:
     With a misses allowed, the excess is least for the least m that allows them. For real numbers m it would
     fall with a, but for the first few where delta is large. So these are tried in turn, and then those from
     the place on at which the excess of a real number m is small enough.
-
-    Examples
-    --------
-    >>> from nacp.stats.counts import binomial_excess, binomial_needed
-    >>> m = binomial_needed(0.01, 0.1, 0.05)
-    >>> m, binomial_excess(m, 0.1, 0.05) <= 0.01
-    (2310, True)
     """
 
     def enough(misses: int, m: float) -> bool:

@@ -13,16 +13,9 @@ from nacp._types import Floats, Ints
 class DawidSkene(NamedTuple):
     """A fitted model.
 
-    Attributes
-    ----------
-    posterior : array of shape (n, k)
-        The probability of each class, for each item.
-    counts : array of shape (annotators, k, k)
-        The expected number of items of class i to which an annotator gave label j.
-    priors : array of shape (k,)
-        The frequencies of the classes.
-    log_likelihood : array
-        Of the answers, after each step; it never falls.
+    `posterior`, of shape (n, k), has the probability of each class for each item; `counts`, of shape
+    (annotators, k, k), the expected number of items of class i to which an annotator gave label j; `priors`
+    the frequencies of the classes; `log_likelihood` that of the answers after each step, which never falls.
     """
 
     posterior: Floats
@@ -42,18 +35,9 @@ def dawid_skene(
 ) -> DawidSkene:
     """Fit the model to a table of answers.
 
-    Parameters
-    ----------
-    table : array of shape (n, annotators)
-        Labels from 0 to k - 1; -1 where there is none. Every item has at least one label, or is known.
-    k : int
-        The number of classes.
-    known : array of shape (n,), optional
-        The known classes of items, -1 where the class is unknown.
-    steps : int, default=1000
-        The largest number of steps.
-    tolerance : float, default=1e-7
-        The algorithm stops when a step increases the log-likelihood by less than this per answer.
+    `table`, of shape (n, annotators), holds labels from 0 to k - 1, and -1 where there is none; `known` the
+    known classes of items, and -1 for others. Every item has at least one label, or is known. The algorithm
+    stops after `steps` steps, or when one increases the log-likelihood by less than `tolerance` per answer.
 
     Examples
     --------
@@ -99,16 +83,7 @@ def dawid_skene(
 
 
 def pooled(fit: DawidSkene, table: Ints) -> Floats:
-    """Return the matrix of a label picked at random from those of a random item; 0 in rows without data.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nacp.stats.dawid_skene import dawid_skene, pooled
-    >>> table = np.array([[0, 0, 0], [1, 1, 1], [0, 0, 1], [1, 1, 1]])
-    >>> pooled(dawid_skene(table, k=2), table).round(3).tolist()
-    [[0.833, 0.167], [0.0, 1.0]]
-    """
+    """Return the matrix of a label picked at random from those of a random item; 0 in rows without data."""
     k = len(fit.priors)
     items, by = np.nonzero(table >= 0)
     share = fit.posterior[items] / np.count_nonzero(table >= 0, axis=1)[items, None]
@@ -123,21 +98,7 @@ def scaled(counts: Floats, mean: Floats) -> Floats:
 
     A full matrix has k (k - 1) unknowns, and few annotators give that many labels: its inverse would be far
     off. So each annotator's labels only determine a factor: the number of errors divided by the number that
-    the mean matrix would have made, with one more of both.
-
-    Parameters
-    ----------
-    counts : array of shape (annotators, k, k)
-    mean : array of shape (k, k)
-        Rows sum to 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nacp.stats.dawid_skene import scaled
-    >>> mean = np.array([[0.75, 0.25], [0.25, 0.75]])
-    >>> scaled(np.array([[[95, 5], [4, 96]], [[60, 40], [39, 61]]]), mean).round(3).tolist()
-    [[[0.951, 0.049], [0.049, 0.951]], [[0.608, 0.392], [0.392, 0.608]]]
+    the mean matrix would have made, with one more of both. `counts` has the shape (annotators, k, k).
     """
     error = 1 - np.diag(mean)
     wrong = counts.sum(axis=(1, 2)) - np.trace(counts, axis1=1, axis2=2)

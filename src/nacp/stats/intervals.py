@@ -16,26 +16,9 @@ Kinds: TypeAlias = Sequence[tuple[Floats, int]]
 
 
 def exact_share(hits: Ints | Floats, trials: Ints, tail: float) -> tuple[Floats, Floats]:
-    """Return the interval of Clopper and Pearson for a share; nan without trials.
+    """Return the ends of Clopper and Pearson's intervals for shares, nan without trials.
 
-    Parameters
-    ----------
-    hits, trials : arrays of shape (m,)
-        The numbers of hits and of trials.
-    tail : float
-        The probability that the interval leaves out on each side.
-
-    Returns
-    -------
-    low, high : arrays of shape (m,)
-
-    Examples
-    --------
-    >>> from nacp.stats.intervals import exact_share
-    >>> import numpy as np
-    >>> low, high = exact_share(np.array([1, 10]), np.array([10, 10]), 0.025)
-    >>> low.round(4).tolist(), high.round(4).tolist()
-    ([0.0025, 0.6915], [0.445, 1.0])
+    Each interval leaves out the probability `tail` on each side.
     """
     from scipy.special import betaincinv
 
@@ -47,15 +30,7 @@ def exact_share(hits: Ints | Floats, trials: Ints, tail: float) -> tuple[Floats,
 
 
 def sum_distribution(kinds: Kinds) -> Floats:
-    """Return the distribution of the sum of independent counts, given as (distribution, number) pairs.
-
-    Examples
-    --------
-    >>> from nacp.stats.intervals import sum_distribution
-    >>> import numpy as np
-    >>> sum_distribution([(np.array([0.5, 0.5]), 2)]).round(6).tolist()
-    [0.25, 0.5, 0.25]
-    """
+    """Return the distribution of the sum of independent counts, given as (distribution, number) pairs."""
     from scipy.fft import irfft, next_fast_len, rfft
 
     length = sum((len(one) - 1) * number for one, number in kinds) + 1
@@ -70,14 +45,8 @@ def sum_distribution(kinds: Kinds) -> Floats:
 def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: float) -> tuple[float, float]:
     """Return the interval of parameters in [0, 1] for a sum that is stochastically increasing in them.
 
-    Parameters
-    ----------
-    total : int
-        The observed sum.
-    kinds : callable
-        Returns, for a parameter, the (distribution, number) pairs of the summands.
-    confidence : float
-        The interval contains the true parameter with at least this probability.
+    `total` is the observed sum, and `kinds` returns the (distribution, number) pairs of the summands for a
+    parameter. The interval contains the true parameter with at least the probability `confidence`.
 
     Examples
     --------

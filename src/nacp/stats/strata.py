@@ -38,11 +38,6 @@ def strata_variance(
     """Return the variance of ``w p0 + (1 - w) p1``, estimated from n0 and n1 points, and w from others.
 
     Half a miss more in each stratum stands for unseen misses, and keeps the variance above 0.
-
-    Examples
-    --------
-    >>> round(strata_variance(0.2, 0.5, 1.0, 50, 150, 1000, unseen=0.0), 6)
-    0.00024
     """
     outside = w**2 * (p0 * (1 - p0) + unseen / n0) / n0
     inside = (1 - w) ** 2 * (p1 * (1 - p1) + unseen / n1) / n1
@@ -54,16 +49,9 @@ def hits_needed_inside(
 ) -> Ints:
     """Return k: the test passes if of the checked points inside ``X1 >= k[X0]`` are hits.
 
-    Parameters
-    ----------
-    checked : tuple of two ints
-        n0 and n1, the numbers of checked points outside and inside.
-    outside, points : int
-        N0 and N, the numbers of other points that lie outside, and of other points.
-    pilot : tuple of two ints
-        The same of a sample that is disjoint from all these.
-    target, delta : float
-        The test passes with probability at most delta if F is below the target.
+    It passes with probability at most delta if F is below the target. `checked` holds n0 and n1, the numbers
+    of checked points outside and inside; `outside` and `points` are N0 and N, the numbers of other points
+    that lie outside, and of other points; `pilot` holds the same of a disjoint sample.
 
     Examples
     --------

@@ -24,12 +24,6 @@ def bounded_excess(n: int, low: float, high: float, target: float) -> float:
 
     F is the expectation, between 0 and 1, of n independent numbers in [low, high] at that threshold. Tails
     are bounded by Hoeffding's and by Bentkus' inequality. Infinite if ``target + d`` would exceed 1.
-
-    Examples
-    --------
-    >>> from nacp.stats.tails import bounded_excess
-    >>> round(bounded_excess(5000, 0.0, 1.0, 0.9), 4)
-    0.0046
     """
     # The integral hardly depends on where it ends, and less the nearer that is to `high`.
     least, most = 0.0, _integral(n, low, high, target)
@@ -63,12 +57,6 @@ def bernstein_excess(n: int, variance: float, width: float) -> float:
     """Return a d such that a last crossing of d has a mean of at least 0, by Bernstein's inequality.
 
     Of numbers with at most this variance, which exceed their expectation by at most `width`.
-
-    Examples
-    --------
-    >>> from nacp.stats.tails import bernstein_excess
-    >>> round(bernstein_excess(10000, 1.0, 1.0), 4)
-    0.0126
     """
     spread = math.sqrt(variance / n) + width / n
     below = np.append(np.linspace(0.0, _DEVIATIONS * spread, _STEPS + 1), np.geomspace(13, 100, 60) * spread)
