@@ -10,6 +10,7 @@ import pytest
 from nacp.coverage import grid
 from nacp.engine import Spec, numpy, traced
 from nacp.engine.hashing import hash_plan
+from nacp.errors import InputError
 from nacp.stats import betting
 
 
