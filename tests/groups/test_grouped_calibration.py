@@ -345,7 +345,7 @@ def test_a_small_group_says_how_many_points_would_do(points, guarantee, given):
     needed = tested.points_needed(nacp.UniformNoise(0.2), 10, 0.1, of_classes=of_classes)
     assert cal.infinite
     for name in cal.infinite:
-        enough = rf"; (about )?{needed:,} points (sh|w)ould do$|fewer than two of these are too few$"
+        enough = rf"; (about )?{needed:,} points (sh|w)ould do$|fewer than two standard deviations"
         assert re.search(enough, cal.groups[name].obstacle)
 
 

@@ -338,3 +338,28 @@ def test_classes_with_enough_points_are_not_refused():
         cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee=guarantee, by="class")
         assert max(cal.thresholds.values()) < 1
     assert max(each.correction for each in cal.groups.values()) < 0.08
+
+
+@pytest.mark.parametrize("by", [None, "class"])
+def test_both_ends_of_an_interval_use_the_correction_of_the_upper_end(by):
+    """The tail bound is not convex in the rate: with corrections of their own a rate between could fail."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(5, size=3000)
+    logits = rng.standard_normal((3000, 5)) + 4 * np.eye(5)[labels]
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    noisy = nacp.UniformNoise(0.2).sample(labels, 5, rng)
+    options = {"guarantee": nacp.Expected("worst-case"), "by": by, "alpha": 0.2}
+    interval = nacp.calibrate(probs, noisy, noise=nacp.UniformNoise(0.2, interval=(0.1, 0.3)), **options)
+    upper = nacp.calibrate(probs, noisy, noise=0.3, **options)
+    if by is None:
+        assert interval.correction == upper.correction
+        return
+    masses = []
+    for rate in (0.1, 0.3):
+        inverse = nacp.UniformNoise(rate).inverse(5)
+        masses.append(inverse.push(np.bincount(noisy, minlength=5).astype(float)))
+    for i, cal in interval.groups.items():
+        # What is added to the target is a number of points, divided by the mass of the group at one end.
+        points = (upper.groups[i].correction - 0.2 / 1000) * masses[1][i]
+        ways = [points / mass[i] + 0.2 / 1000 for mass in masses]
+        assert min(abs(cal.correction - way) for way in ways) < 1e-12

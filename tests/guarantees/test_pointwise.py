@@ -175,10 +175,7 @@ def test_unlabelled_points_are_checked_and_are_for_binomial_only():
 # Intervals, and several alphas
 
 
-WORST_CASE = nacp.Expected("worst-case")
-
-
-@pytest.mark.parametrize("guarantee", ["pac", "binomial", "nacp", "expected", WORST_CASE], ids=str)
+@pytest.mark.parametrize("guarantee", ["pac", "binomial", "nacp", "expected"])
 def test_under_an_interval_the_larger_threshold_of_both_ends_is_taken(guarantee):
     probs, _, labels = sample(3000, NOISES["uniform"])
     options = {"alpha": 0.2, "guarantee": guarantee}

@@ -94,6 +94,8 @@ class Curve:
         The distance by which each row of the true matrix may differ from the model's.
     more : Tally, optional
         The tally of further points without labels.
+    widest : ClassMatrix, optional
+        W at the upper end of an interval of rates, if `noise` is an end of one.
     """
 
     tally: Tally
@@ -102,6 +104,7 @@ class Curve:
     noise: Noise | None
     radius: float = 0.0
     more: Tally | None = field(default=None, repr=False)
+    widest: ClassMatrix | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, sample: Sample, noise: Noise | None, squares: bool = False) -> "Curve":

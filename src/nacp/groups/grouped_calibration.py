@@ -417,8 +417,10 @@ def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> list
     guarantee, noise, alphas, crossing, seed = asked[:5]
     weights = weights_under(noise, sample.k, several=False)
     ways = []
-    for model in [None] if noise is None else noise.doubt.ends:
+    ends = (None,) if noise is None else noise.doubt.ends
+    for model in ends:
         curves = class_curves(sample, weights[model], model, places, number, alphas)
+        curves = [replace(curve, widest=weights[ends[-1]].inverse) for curve in curves]
         ways.append(guarantee.find(curves, [curve.alpha for curve in curves], crossing, sample, seed))
     # Of the ends of an interval of rates, the larger threshold holds for all rates between them.
     found = [

@@ -46,6 +46,8 @@ class Problem:
         The classes of the group; None for all.
     several : bool
         Whether points may have several labels.
+    widest : ClassMatrix, optional
+        W at the upper end of an interval of rates, if `noise` is an end of one; else W.
     """
 
     alpha: float
@@ -55,14 +57,14 @@ class Problem:
     counts: Floats
     members: Ints | None = None
     several: bool = False
+    widest: ClassMatrix | None = None
 
     @classmethod
     def of(cls, curve: Curve, alpha: float) -> "Problem":
         """Return the problem of a curve."""
         weights = curve.weights
-        return cls(
-            alpha, curve.tally.n, curve.noise, weights.inverse, curve.counts, curve.members, weights.several
-        )
+        known = curve.noise, weights.inverse, curve.counts, curve.members, weights.several
+        return cls(alpha, curve.tally.n, *known, curve.widest or weights.inverse)
 
     @property
     def k(self) -> int:
@@ -457,8 +459,9 @@ def find(
     if noise is None or noise.doubt.exact:
         return results
     ends = []
+    widest = curve_under(noise.doubt.ends[-1], 0.0).weights.inverse
     for end in noise.doubt.ends:
-        curve = curve_under(end, noise.doubt.radius)
+        curve = replace(curve_under(end, noise.doubt.radius), widest=widest)
         ends.append((curve, guarantee.find([curve] * len(alphas), alphas, crossing, sample, seed)))
     for i, (known, _, _) in enumerate(results):
         curve, finding = max(((curve, found[i]) for curve, found in ends), key=lambda way: way[1].threshold)

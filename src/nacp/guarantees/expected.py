@@ -69,7 +69,8 @@ class Expected(Corrected):
         if self.rule == "exchange":
             return -problem.range[0] * problem.per_point
         if problem.members is None:
-            low, high = (end + 1 - problem.alpha for end in problem.range)
+            # The tail bound is not convex in the rate, so both ends of an interval use that of the upper end.
+            low, high = (problem.widest or problem.inverse).subset_range()
             return bounded_excess(problem.n, low, high, 1 - problem.alpha)
         return _worst_case_of_classes(problem)
 
@@ -156,7 +157,8 @@ def _worst_case_of_classes(problem: Problem) -> float:
 
     The labels give an upper bound of the second moment of a share, which fails with probability alpha/1000.
     """
-    weights = problem.inverse.entries(np.arange(problem.k)[:, None], np.asarray(problem.members))
+    widest = problem.widest or problem.inverse
+    weights = widest.entries(np.arange(problem.k)[:, None], np.asarray(problem.members))
     alpha = problem.alpha
     least = np.minimum(alpha * weights, -(1 - alpha) * weights).sum(axis=1)
     most = np.maximum(alpha * weights, -(1 - alpha) * weights).sum(axis=1)
