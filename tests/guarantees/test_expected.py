@@ -340,6 +340,7 @@ def test_classes_with_enough_points_are_not_refused():
     assert max(each.correction for each in cal.groups.values()) < 0.08
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoiseModelWarning")
 @pytest.mark.parametrize("by", [None, "class"])
 def test_both_ends_of_an_interval_use_the_correction_of_the_upper_end(by):
     """The tail bound is not convex in the rate: with corrections of their own a rate between could fail."""
