@@ -38,7 +38,7 @@ def from_records(
 
     The labels of an item are lists of equal length (``annotators`` and ``labels``), a list of mappings
     (``annotations``), or several columns, each named by its annotator. If there are lists of labels only, the
-    annotators are the positions in the lists, and `LabelTable.named` is False.
+    annotators are the positions in the lists, and ``LabelTable.named`` is False.
 
     Parameters
     ----------
