@@ -17,7 +17,7 @@ _IF_LONG = {
     "remedy": "if it has a row for each label, say which columns are meant: item=, annotator=, label=",
     "spoken": "if it has a row for each label, name its columns by --item, --annotator and --label",
 }
-_MANY_ROWS = 20  # with so many rows, a column whose cells all differ does not hold labels
+_MANY_ROWS = 20  # With at least this many rows, a column whose cells all differ does not hold labels.
 
 
 def from_matrix(
