@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import nacp
+from nacp.coverage.sample import Sample
 from nacp.paper import twins
+from nacp.points import open_rows
 
 K = 10
 
@@ -118,3 +120,21 @@ def test_nacp_says_where_its_proof_does_not_hold():
     for delta, proved in ((0.001, True), (0.73, True), (0.74, False), (0.9, False)):
         assert (math.e * delta / 4 <= 0.5) == proved
         assert ("at most 0.73" in nacp.NACP(delta).promise(0.1)) != proved
+
+
+def test_priors_are_refused_by_class():
+    """They would enter the correction and not the estimate."""
+    rng = np.random.default_rng(0)
+    probs, labels = rng.dirichlet(np.ones(3), 300), rng.integers(3, size=300)
+    with pytest.raises(nacp.InputError, match="priors cannot be used"):
+        nacp.calibrate(probs, labels, noise=0.1, guarantee=nacp.ACNL([0.3, 0.3, 0.4]), by="class")
+
+
+def test_the_shuffle_does_not_repeat_the_draw_of_the_noise():
+    """One seed for both must not start the same generator."""
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(3), 200)
+    sample = Sample.of(open_rows(probs), rng.integers(3, size=200), nacp.HPS())
+    for seed in range(5):
+        assert not np.array_equal(sample.shuffled(seed), np.random.default_rng(seed).permutation(200))
+        assert np.array_equal(sample.shuffled(seed), sample.shuffled(seed))
