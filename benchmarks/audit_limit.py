@@ -16,7 +16,7 @@ from scipy.stats import beta, binom
 import nacp
 from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample, deal
 from nacp.audit.plan import guessing_noise, planned
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.noise import UNSAID
 from nacp.points import open_points
 from nacp.stats.counts import allowed_misses

@@ -17,7 +17,7 @@ from guarantees import pair_flips, random_noise
 
 import nacp
 from nacp.coverage.curve import Curve
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.estimation.audit import row_radii
 from nacp.estimation.model import best_rate, label_log_probs
 from nacp.paper import twins
@@ -459,7 +459,7 @@ def deviation(cal, probs, labels):
     """Return the standard deviation of one point's share in the estimate, at the threshold."""
     sample = Sample.of(cal.open_rows(probs), labels, cal.score)
     curve = Curve.of(sample, cal.noise)
-    return sample.deviations(curve, np.searchsorted(curve.spec.thresholds, [cal.native_threshold]))[0]
+    return curve.deviations(sample, np.searchsorted(curve.spec.thresholds, [cal.native_threshold]))[0]
 
 
 class _Setting:

@@ -16,8 +16,7 @@ import numpy as np
 
 import nacp
 from nacp.coverage.grid import HALF
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Weights
+from nacp.coverage.tally import Sample, Weights
 from nacp.groups.class_curve import class_curves
 from nacp.guarantees.pointwise import Test
 from nacp.points import open_rows

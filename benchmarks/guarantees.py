@@ -94,7 +94,7 @@ def bets_won(gains, delta, most):
     n, number = gains.shape
     state, outcome = np.zeros((8, number)), np.zeros(number, dtype=np.int64)
     state[0], state[2], state[4] = 1.0, 0.25, 1.0  # as in `nacp.stats.betting.Bets`
-    engine.bet(
+    engine.current().bet(
         state, np.full(number, most), outcome, gains, np.arange(number), 0.0, 1.0, 0,
         *betting._schedule(n), delta, betting.hedge_table(),
     )  # fmt: skip

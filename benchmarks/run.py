@@ -24,8 +24,8 @@ import numpy as np
 
 import nacp
 from nacp.coverage.contradiction import against
-from nacp.coverage.sample import Sample
-from nacp.engine import engine_name
+from nacp.coverage.tally import Sample
+from nacp.engine import current
 from nacp.marginal import Counted
 from nacp.paper import twins
 from nacp.paper.splits import run_splits
@@ -241,7 +241,7 @@ def looking(probs, labels, score):
     rows, numbers, _ = open_points(probs, labels)
     sample, noise = Sample.of(rows, numbers, score), nacp.UniformNoise(NOISE)
     counted = Counted.of(sample, noise)
-    return lambda: against(counted.lowest(noise), noise, score.offset, None)
+    return lambda: against(counted.curve(noise, 0.0), noise, score.offset, None)
 
 
 def modest():
@@ -393,7 +393,7 @@ one process, interleaved, minimum of up to {options.repeats} repeats. The unit i
 the same matrix: {unit * 1e3:.1f} ms in this run. Machine: {platform.machine()}, {platform.system()}, Python
 {platform.python_version()}, NumPy {np.__version__}. Memory is the peak above the loaded data, in a process of
 its own. Calibrations are uncorrected but for the row that names "pac", the default guarantee. The engine is
-{engine_name()}; its times are with one thread / with {os.cpu_count()}.
+{current().NAME}; its times are with one thread / with {os.cpu_count()}.
 
 TorchCP 1.2.1 and MAPIE 1.6.0 ignore the noise: theirs is the simpler job, split conformal prediction. TorchCP
 runs with empty stand-ins for `torchsort`, `torch_geometric` and `transformers`, unused by these scores;

@@ -23,7 +23,7 @@ from dask.delayed import delayed
 from distributed import Client, LocalCluster
 
 import nacp
-from nacp.engine import engine_name
+from nacp.engine import current
 from nacp.paper import twins
 
 OUT = Path(__file__).parent.parent / "results" / "scale.md"
@@ -151,7 +151,7 @@ def told(found, some, parts):
     ]  # fmt: skip
     size = f"{parts * PART:,} rows of {K:,} classes in float32, {parts * PART * K * 4 / 1e6:.0f} MB"
     text = (
-        f"{size} in {parts} files for each worker; engine {engine_name()}, one thread for each process,\n"
+        f"{size} in {parts} files for each worker; engine {current().NAME}, one thread for each process,\n"
         f"{os.cpu_count()} cores ({platform.machine()}), dask {dask.__version__}, NumPy {np.__version__}.\n\n"
         f"{table(header, rows)}\n"
     )

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from nacp.points import arrays, threads
+from nacp.points import arrays
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def blocks_of(entries: int) -> Iterator[None]:
 def on_threads(number: int) -> Iterator[None]:
     """Share blocks out to this many threads, however small they are; the compiled engine only has threads."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(threads, "thread_count", lambda: number)
+        patch.setattr(arrays, "thread_count", lambda: number)
         patch.setattr(arrays, "thread_count", lambda: number)
         patch.setattr(arrays, "_ENTRIES_PER_THREAD", 1)
         yield

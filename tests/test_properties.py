@@ -65,7 +65,7 @@ def noise_matrices(draw: Any, k: int) -> np.ndarray:
 @cache
 def usable_rates(n: int, k: int) -> list[float]:
     """The rates of uniform noise under which n labels say enough not to be refused."""
-    return [i / 100 for i in range(91) if nacp.UniformNoise(i / 100).informative(n, k) is None]
+    return [i / 100 for i in range(91) if nacp.UniformNoise(i / 100).condition(k) < 2 * n**0.5]
 
 
 def rates(n: int, k: int) -> st.SearchStrategy[float]:

@@ -13,8 +13,7 @@ from nacp.audit.plan import AuditPlan
 from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage.curve import RULES, Rule
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Tally
+from nacp.coverage.tally import Sample, Tally
 from nacp.errors import InputError
 from nacp.groups.grouped_calibration import SMALL, Asked, GroupedCalibration, calibrate_groups
 from nacp.groups.grouping import open_grouping
@@ -339,7 +338,7 @@ def calibrate(
     names = check_classes(classes, rows.k)
     numbers = check_given(labels, rows.n, rows.k, names)
     chosen.check_several(several=numbers.ndim == 2 or places is not None)
-    model = informative_noise(noise, rows.n, rows.k)
+    model = noise_for(noise, rows.k, rows.n)
     parts = None
     if places is not None:
         numbers = (numbers + rows.k * places)[:, None]
@@ -372,7 +371,7 @@ def _calibrate_lazy(
     if unlabelled is not None:
         raise InputError("unlabelled", "cannot be used with a dask array", remedy="leave it out")
     rows = open_lazy(probs, **options)
-    model, names = informative_noise(noise, rows.n, rows.k), check_classes(options["classes"], rows.k)
+    model, names = noise_for(noise, rows.k, rows.n), check_classes(options["classes"], rows.k)
     counted, widths, several = count_lazy(rows, labels, model, score, names, guarantee.needs_squares)
     guarantee.check_several(several=several is not None)
     known = known | {"classes": names, "widths": widths, "several": several}
@@ -415,12 +414,3 @@ def chosen_guarantee(
             remedy=f"use {names_of(works)}",
         )
     return found
-
-
-def informative_noise(noise: NoiseLike, n: int, k: int) -> Noise | None:
-    """Return the noise model for k classes; raise an error if n labels carry no information under it."""
-    model = noise_for(noise, k)
-    refusal = None if model is None else model.informative(n, k)
-    if refusal is not None:
-        raise refusal
-    return model

@@ -13,7 +13,7 @@ from nacp.errors import InputError
 
 def check_fraction(name: str, value: Any) -> float:
     """Check a number strictly between 0 and 1, such as alpha or delta."""
-    if not _is_number(value) or not 0 < value < 1:
+    if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
         raise InputError(name, "must lie strictly between 0 and 1", found=repr(value))
     return float(value)
 

@@ -16,8 +16,7 @@ from nacp._types import Array, Floats, Ints
 from nacp.calibration import Calibration
 from nacp.coverage.contradiction import against, warn_of
 from nacp.coverage.curve import CoverageCurve, Curve, Rule, inverse_of
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Tally, Weights
+from nacp.coverage.tally import Sample, Tally, Weights
 from nacp.engine import Spec
 from nacp.errors import InputError, warn
 from nacp.guarantees import Finding, Guarantee, find
@@ -78,10 +77,6 @@ class Counted:
         spec: Spec = self.score.spec
         return Curve(self.tallies[model], spec, self.weights[model], model, radius, self.more)
 
-    def lowest(self, noise: Noise | None) -> Curve:
-        """Return the curve under the least noise that there may be."""
-        return self.curve(*lowest_end(noise))
-
 
 def lowest_end(noise: Noise | None) -> tuple[Noise | None, float]:
     """Return the model at the low end of an interval of rates (or the model itself), and the radius."""
@@ -114,7 +109,7 @@ def calibrations(
     `sample` holds the points, for a guarantee that reads them again.
     """
     found = find(guarantee, counted.curve, noise, alphas, crossing, sample, seed)
-    issues = against(counted.lowest(noise), noise, counted.score.offset, known.get("classes"))
+    issues = against(counted.curve(*lowest_end(noise)), noise, counted.score.offset, known.get("classes"))
     known = {"random_state": seed, "alphas": len(alphas), "warnings": issues, "score": counted.score} | known
     calibrated = []
     for alpha, (finding, curve, price_of_doubt) in zip(alphas, found, strict=True):
@@ -263,7 +258,7 @@ def exact_curve(sample: Sample, noise: Noise | None, thresholds: Floats) -> Cove
     spec = sample.score.spec
 
     def counted(values: Array, where: slice | Ints) -> Ints:
-        places = np.searchsorted(thresholds, engine.scores(values, spec))
+        places = np.searchsorted(thresholds, engine.of(values).scores(values, spec))
         pairs = np.bincount(places.reshape(-1), minlength=number + 1)
         which, table = weights.of(sample.labels[where], sample.parts[where])
         if table is None:

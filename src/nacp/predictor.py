@@ -64,8 +64,8 @@ class Predictor:
             and probs.shape == self._shape
         ):
             row: Any = probs[None]
-            if engine.check(row, SUM_TOLERANCE):
-                labels = engine.sets(row, self._spec, self._threshold, self._allow_empty)[1].tolist()
+            if engine.of(row).check(row, SUM_TOLERANCE):
+                labels = engine.of(row).sets(row, self._spec, self._threshold, self._allow_empty)[1].tolist()
                 names = self._calibration.classes
                 return labels if names is None else [names[number] for number in labels]
         row = [probs]

@@ -194,6 +194,6 @@ def _sizes_and_labels(
 
     def found(values: Array, where: slice | Ints) -> tuple[Ints, Array]:
         own = thresholds if len(thresholds) == 1 else thresholds[where]
-        return engine.sets(values, spec, own, allow_empty)
+        return engine.of(values).sets(values, spec, own, allow_empty)
 
     return list(rows.map(found))

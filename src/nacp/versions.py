@@ -2,7 +2,7 @@
 
 import platform
 
-from nacp.engine.choose import engine_name, is_built
+from nacp.engine.choose import current, is_built
 
 __version__ = "0.1.0"
 
@@ -22,7 +22,7 @@ def show_versions() -> None:
     """
     from importlib.metadata import PackageNotFoundError, version  # which imports a lot
 
-    engine = engine_name()
+    engine = current().NAME
     if engine == "numpy" and not is_built():
         engine += " (the compiled engine could not be built when nacp was installed)"
     found = {"nacp": __version__, "engine": engine, "python": platform.python_version()}

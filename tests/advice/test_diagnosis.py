@@ -10,7 +10,7 @@ from scipy import stats
 import nacp
 from nacp.advice import regions
 from nacp.coverage.grid import GRID, cells_of_probabilities
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.paper import twins
 from nacp.points import open_points
 from nacp.wrapping import on_one_line

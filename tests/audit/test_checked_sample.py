@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 import nacp
 from nacp.audit.checked_sample import CheckedSample, deal, pilot_size
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.points import open_rows
 from nacp.stats.counts import allowed_misses
 from nacp.stats.strata import hits_needed_inside

@@ -13,7 +13,7 @@ import nacp
 from nacp.cli import app
 from nacp.coverage.contradiction import LEVEL, contradiction
 from nacp.coverage.curve import Curve
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.points import open_points
 from nacp.scores import as_score
 

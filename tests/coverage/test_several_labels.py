@@ -9,7 +9,7 @@ import pytest
 import nacp
 from nacp.coverage.curve import Curve
 from nacp.coverage.grid import cells_of
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.noise import as_noise
 from nacp.points import open_rows
 from tests import oracle
@@ -89,7 +89,7 @@ def test_shares_and_the_curve_by_their_definition(noise):
             ]
             cells = cells_of(np.array([q]))
             # Shares are rounded to multiples of 2^-20 before their moments are summed up.
-            assert sample.deviations(curve, cells) == pytest.approx([np.std(shares)], abs=2.0**-19)
+            assert curve.deviations(sample, cells) == pytest.approx([np.std(shares)], abs=2.0**-19)
             assert curve.at(cells, curve.clean) == pytest.approx([np.mean(shares)], abs=WHOLE)
         cal = nacp.calibrate(probs, labels, noise=given, guarantee="none")
         for q, clean in zip(cal.curve.thresholds, cal.curve.clean, strict=True):

@@ -41,7 +41,7 @@ def by_definition(scores, labels, weights, group, target, rule):
 
 def on_grid_by_class(probs, spec):
     """Return the scores of all labels, each moved up to the next threshold that there may be by class."""
-    cells = spec.cells_of(engine.scores(probs, spec))
+    cells = spec.cells_of(engine.of(probs).scores(probs, spec))
     return spec.thresholds[BY_CLASS[np.searchsorted(BY_CLASS, cells)]]
 
 
@@ -113,7 +113,7 @@ def test_sets_hold_the_labels_that_score_at_most_as_the_threshold_of_their_group
         given = {"noise": 0.2, "guarantee": "none", "score": score}
         by_class = nacp.calibrate(probs, noisy, by="class", small="all", **given)
         by_site = nacp.calibrate(probs, noisy, groups=sites, **given)
-        scores = engine.scores(probs, by_class.score.spec)
+        scores = engine.of(probs).scores(probs, by_class.score.spec)
         for cal, groups, places in ((by_class, None, np.arange(10)), (by_site, sites, sites[:, None])):
             native = np.array([each.native_threshold for each in cal.calibrations])
             assert np.array_equal(np.asarray(cal.predict_set(probs, groups=groups)), scores <= native[places])

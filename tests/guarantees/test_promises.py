@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.paper import twins
 from nacp.points import open_rows
 

@@ -7,8 +7,7 @@ import nacp
 from nacp import engine
 from nacp.coverage import grid
 from nacp.coverage.curve import Curve
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Weights
+from nacp.coverage.tally import Sample, Weights
 from nacp.paper import splits, twins
 from nacp.paper.methods import Method, aware, our_methods, six_methods
 from nacp.points import open_rows

@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse
 
 from nacp.errors import InputError
-from nacp.points import TopRows, arrays, open_rows, threads
+from nacp.points import TopRows, arrays, open_rows
 from tests.reading import blocks_of
 
 N, K = 200, 7
@@ -29,7 +30,7 @@ def together(rows, order=None):
 @pytest.fixture(params=[1, 3])
 def number(request, monkeypatch):
     """The number of threads that share out blocks, as with the compiled engine."""
-    monkeypatch.setattr(arrays, "engine_name", lambda: "native")
+    monkeypatch.setattr(arrays, "current", lambda: SimpleNamespace(NAME="native"))
     monkeypatch.setattr(arrays, "thread_count", lambda: request.param)
     monkeypatch.setattr(arrays, "_ENTRIES_PER_THREAD", K)
     return request.param
@@ -71,10 +72,11 @@ def test_blocks_of_any_size_hold_the_same_rows(way, number):
 def test_threads_may_be_set_and_survive_a_fork():
     code = """
 import os, sys
+from types import SimpleNamespace
 import numpy as np
-from nacp.points import arrays, threads
-assert threads.thread_count() == 3
-arrays.engine_name = lambda: "native"
+from nacp.points import arrays
+assert arrays.thread_count() == 3
+arrays.current = lambda: SimpleNamespace(NAME="native")
 arrays.block_entries = lambda in_place: 20
 arrays._ENTRIES_PER_THREAD = 20
 rows = arrays.Rows(np.full((100, 10), 0.1))
@@ -90,10 +92,10 @@ sys.exit(os.waitpid(child, 0)[1])
 
 def test_a_wrong_number_of_threads_is_refused(monkeypatch):
     monkeypatch.setenv("NACP_THREADS", "many")
-    threads.thread_count.cache_clear()
+    arrays.thread_count.cache_clear()
     with pytest.raises(ValueError, match="must be a whole number from 1 on, not 'many'"):
-        threads.thread_count()
-    threads.thread_count.cache_clear()
+        arrays.thread_count()
+    arrays.thread_count.cache_clear()
 
 
 # What is wrong with rows

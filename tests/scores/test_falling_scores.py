@@ -27,7 +27,7 @@ FORMULAS = {
 def test_every_engine_refuses_it(name, formula):
     pytest.importorskip("torch") if name == "torch" else None
     with engine.using(name), pytest.raises(nacp.InputError, match="must not fall from the most to the least"):
-        engine.tally(PROBS, Spec("ranked", traced(formula)))
+        engine.of(PROBS).tally(PROBS, Spec("ranked", traced(formula)))
 
 
 def test_calibrate_says_so():
@@ -53,5 +53,5 @@ def test_numbers_of_labels_do_not_wrap_around(name):
     )
     values = RNG.dirichlet(np.ones(20_000), 2)
     with engine.using(name):
-        found = engine.scores(values, spec)
+        found = engine.of(values).scores(values, spec)
     assert found.max() == 20_000.0**5

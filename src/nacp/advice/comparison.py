@@ -22,18 +22,17 @@ from nacp.calibrate import (
     NoValidThresholdWarning,
     ScoreLike,
     calibrate,
-    informative_noise,
     noise_is_missing,
 )
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning, warn_of
 from nacp.coverage.curve import Rule
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee
 from nacp.marginal import exact_curve
-from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid
+from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, noise_for
 from nacp.points import RepeatedRowsWarning, check_labels, column_names, open_points
 from nacp.points.lazy import in_memory
 from nacp.scores import Score, as_score
@@ -350,7 +349,7 @@ class ScoredPoints:
         else:
             rows, numbers, _, audit = open_checked(probs, labels, clean, seed, **options)
         sample = Sample.of(rows, numbers, score)
-        model = None if isinstance(noise, Unsaid) else informative_noise(noise, rows.n, rows.k)
+        model = None if isinstance(noise, Unsaid) else noise_for(noise, rows.k, rows.n)
         checked = None
         if audit is not None:
             guess = guessing_noise(sample, noise, audit.pilot)
@@ -384,7 +383,9 @@ class ScoredPoints:
         rows = self.sample.rows if test_probs is None else cal.open_rows(test_probs, "test_probs")
         mean_size, coverage = float(cal.k), None
         if np.isfinite(threshold[0]):
-            sizes = rows.map(lambda values, _: engine.sets(values, cal.score.spec, threshold[:, None])[0])
+            sizes = rows.map(
+                lambda values, _: engine.of(values).sets(values, cal.score.spec, threshold[:, None])[0]
+            )
             mean_size = float(sum(each.sum() for each in sizes) / rows.n)
         if test_labels is not None:
             truth = check_labels(test_labels, rows.n, rows.k, cal.classes, name="test_labels")

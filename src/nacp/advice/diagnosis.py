@@ -27,7 +27,7 @@ from nacp.calibration import Calibration
 from nacp.checks import check_fraction
 from nacp.coverage.curve import Curve
 from nacp.coverage.grid import INFINITE
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.guarantees import Problem
@@ -466,7 +466,7 @@ def _check_audit(
     if math.isfinite(cal.native_threshold):
         curve = Curve.of(sample, lowest_end(cal.noise)[0])
         cells = np.searchsorted(curve.spec.thresholds, [cal.native_threshold])
-        deviation = float(sample.deviations(curve, cells)[0])
+        deviation = float(curve.deviations(sample, cells)[0])
     error = math.sqrt(deviation**2 / cal.n + cal.alpha * (1 - cal.alpha) / found.n)
     allowed = -float(ndtri(level)) * error
     # The estimate under an interval or a radius is a lower bound, so that more coverage is expected.
@@ -492,7 +492,7 @@ def _check_claim(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, leve
     audited = CheckedSample(sample, audit, noise.matrix(sample.k))
     (found,), (spread,) = audited.estimates(thresholds[at], audited.strata_of([cal.alpha])[0])
     claim, deviation = min(
-        (float(curve.at(at, curve.clean)[0]), float(sample.deviations(curve, at)[0])) for curve in curves
+        (float(curve.at(at, curve.clean)[0]), float(curve.deviations(sample, at)[0])) for curve in curves
     )
     # What could not be decided counts in favour of the model in both tests.
     scores = np.empty(sample.n)
@@ -541,7 +541,7 @@ def _tested_cell(sample: Sample, cal: Calibration, curve: Curve, learn: Ints) ->
     curve = Curve.of(few, curve.noise)
     problem = Problem(cal.alpha, cal.n, curve.noise, curve.weights.inverse, curve.counts * (cal.n / few.n))
     plain = np.array([curve.crossing(1 - cal.alpha, "last")])
-    excess = min(cal.guarantee.excess(problem, float(few.deviations(curve, plain)[0])), cal.alpha / 2)
+    excess = min(cal.guarantee.excess(problem, float(curve.deviations(few, plain)[0])), cal.alpha / 2)
     return curve.crossing(1 - cal.alpha + excess, "last")
 
 

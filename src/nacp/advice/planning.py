@@ -21,7 +21,7 @@ from nacp.audit.plan import chosen_share, guessing_noise
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage.curve import Curve
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.groups.grouping import open_grouping
 from nacp.guarantees import DEFAULT, GUARANTEES, Guarantee, Problem
@@ -334,7 +334,7 @@ def _deviation(pilot: Sample, problem: Problem) -> float:
     """Return the deviation of one point's share at the uncorrected threshold of a pilot sample."""
     curve = Curve.of(pilot, problem.noise)
     cell = curve.crossing(1 - problem.alpha, "last")
-    return float(pilot.deviations(curve, np.array([cell]))[0])
+    return float(curve.deviations(pilot, np.array([cell]))[0])
 
 
 def _checked_rows(setting: _Setting, m: int, evidence: Evidence | None) -> list[PlanRow]:

@@ -11,9 +11,9 @@ import numpy as np
 from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.calibration import Calibration
-from nacp.coverage.curve import Curve, inverse_of, oscillation
+from nacp.coverage.curve import Block, Curve, inverse_of, oscillation
 from nacp.coverage.grid import INFINITE
-from nacp.coverage.sample import Block, Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.marginal import lowest_end
 from nacp.noise import Noise
@@ -69,7 +69,7 @@ class Region(NamedTuple):
 
 def bet(gains: Floats, level: float, width: float, most: float) -> bool:
     """Bet that the mean of some numbers is above 0, in units of a width; return whether the bet was won."""
-    bets = Bets(1, len(gains), level, 0.0, width, most, engine.bet)
+    bets = Bets(1, len(gains), level, 0.0, width, most, engine.current().bet)
     bets.play(gains[:, None], np.zeros(1, dtype=np.int64))
     return bets.failed < 0
 

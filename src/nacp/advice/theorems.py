@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from nacp.calibrate import ScoreLike
 from nacp.checks import check_count, check_fraction, check_rate
 from nacp.coverage.curve import ROUNDING, Curve
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.noise import Noise, NoiseLike, noise_for
 from nacp.points import open_points

@@ -14,7 +14,7 @@ from nacp.audit.checked_sample import Audit, CheckedSample, deal, other_points
 from nacp.audit.plan import AuditPlan, guessing_noise, planned
 from nacp.calibration import Calibration
 from nacp.coverage.curve import Rule
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.groups.grouped_calibration import (
     Asked,

@@ -21,7 +21,7 @@ import numpy as np
 from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.coverage.curve import ROUNDING
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError, warn
 from nacp.guarantees import Finding
 from nacp.noise.matrices import ClassMatrix
@@ -167,7 +167,10 @@ class CheckedSample:
             every = np.arange(self.k)
             target *= float(self._matrix.rest(every, every).mean() + self._matrix.own.mean())
         values = self.sample.rows.whole(rows)
-        scores, probable = engine.scores(values, self.sample.score.spec), self._probable(values, rows)
+        scores, probable = (
+            engine.of(values).scores(values, self.sample.score.spec),
+            self._probable(values, rows),
+        )
         order = np.argsort(scores, axis=None)
         reached = np.cumsum(probable.reshape(-1)[order])
         place = min(int(np.searchsorted(reached, target * len(rows))), len(order) - 1)
@@ -183,7 +186,7 @@ class CheckedSample:
             return []
 
         def found(values: Array, where: slice | Ints) -> Bools:
-            scores = engine.scores(values, self.sample.score.spec)
+            scores = engine.of(values).scores(values, self.sample.score.spec)
             probable = self._probable(fetched(values) if engine.is_tensor(values) else values, where)
             inside = [np.where(scores <= each, probable, 0.0).sum(axis=1) for each in thresholds]
             return np.array(inside) < cut - ROUNDING

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from nacp._types import Bools, Floats, Ints
 from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample, digest, other_points, pilot_size
 from nacp.checks import check_count, check_fraction
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.files import rebuild
 from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, as_noise, noise_for

@@ -19,14 +19,14 @@ from nacp.cli import (  # noqa: F401  (they add their commands)
     reproduce,
 )
 from nacp.cli.commands import app, example_block
-from nacp.engine.choose import engine_name
+from nacp.engine import current
 
 __all__ = ["app"]
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"nacp {nacp.__version__} (engine: {engine_name()})")
+        typer.echo(f"nacp {nacp.__version__} (engine: {current().NAME})")
         raise typer.Exit
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.coverage.grid import COARSE, INFINITE
-from nacp.coverage.sample import Block, Sample
-from nacp.coverage.tally import Tally, Weights
+from nacp.coverage.tally import Sample, Tally, Weights
 from nacp.engine import Spec
 from nacp.noise import Noise, UniformNoise
 from nacp.noise.matrices import ClassMatrix
@@ -19,6 +18,9 @@ Rule: TypeAlias = Literal["last", "first"]
 RULES = ("last", "first")
 ROUNDING = 1e-12
 """The tolerance when an estimate is compared with its target. Rounded weights need a larger one."""
+
+
+_UNIT = 2.0**-20  # of the width of shares, which are rounded so that their moments are exact sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +70,35 @@ class CoverageCurve:
 
     def __repr__(self) -> str:
         return f"CoverageCurve({len(self)} thresholds, {self.thresholds[0]:.6g} to {self.thresholds[-1]:.6g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some rows of a sample, whose shares are to be computed.
+
+    Attributes
+    ----------
+    sample : Sample
+        All points.
+    values : array
+        The rows, as read by `Rows`.
+    where : slice or array of int
+        The numbers of these rows.
+    """
+
+    sample: Sample
+    values: Array
+    where: slice | Ints
+
+    @cached_property
+    def scores(self) -> Floats:
+        """The native scores of all labels."""
+        return engine.of(self).scores(self.values, self.sample.score.spec)
+
+    @cached_property
+    def cells(self) -> Ints:
+        """The cells of all labels."""
+        return self.sample.score.spec.cells_of(self.scores)
 
 
 def inverse_of(noise: Noise | None, k: int, several: bool = False) -> ClassMatrix:
@@ -223,11 +254,24 @@ class Curve:
         own = weights.own[labels] * parts
         scale = weights.unit if weights.constant is None else weights.constant
         which, table = weights.of(labels, parts)
-        found = engine.shares(
+        found = engine.of(block.values).shares(
             block.values, self.spec, cells, own, sample.label_cells[where], scale, which, table
         )
         if self.radius:
             found = found - self.radius * oscillation(block.cells, cells, weights.inverse)
+        return found
+
+    def deviations(self, sample: Sample, cells: Ints) -> list[float]:
+        """Return the standard deviation of a point's share at thresholds, in any order of rows."""
+        cells, places = np.unique(cells, return_inverse=True)
+        low, high = self.weights.inverse.subset_range()
+        unit = _UNIT * 2.0 ** np.ceil(np.log2(high - low))
+        first = second = np.zeros(len(cells), dtype=object)  # whole numbers of any size
+        for shares in sample.rows.map(lambda values, where: self.shares(Block(sample, values, where), cells)):
+            whole = np.rint(shares / unit).astype(np.int64)
+            first, second = first + whole.sum(axis=0), second + (whole * whole).sum(axis=0)
+        variances = (second * sample.n - first * first).astype(np.float64) * (unit / sample.n) ** 2
+        found: list[float] = np.sqrt(variances)[places].tolist()
         return found
 
     def public(self, offset: float) -> CoverageCurve:

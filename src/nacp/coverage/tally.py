@@ -1,6 +1,9 @@
-"""Tallies: integer histograms of scores over the cells of the grid. Most guarantees need nothing else."""
+"""Samples and tallies: points with given labels, and integer histograms of their scores over the grid.
 
-from dataclasses import dataclass
+Most guarantees need nothing but a tally.
+"""
+
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -10,16 +13,93 @@ import numpy as np
 from nacp import engine
 from nacp._types import Array, Floats, Ints
 from nacp.coverage.grid import CELLS, COARSE
-from nacp.coverage.sample import Sample
 from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import Rows
+from nacp.scores import Score
 
 MOST_POINTS = 1 << 26
 """The largest number of points whose sums of weights fit into int64, if pairs have different weights."""
 PART = 2.0**-30  # The unit in which the parts of several labels are counted.
 _TABLE_SIZE_MAX = 1 << 22  # Larger tables of weights by label are computed per block.
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Points with given labels.
+
+    Attributes
+    ----------
+    rows : Rows
+        The checked rows.
+    labels : array of shape (n, a)
+        The given labels of each point, as numbers; ``label + k annotator`` if annotators have different noise
+        models. The number of a missing label is arbitrary; its part is 0.
+    parts : array of shape (n, a)
+        The weight of each label within its point; the parts of a point sum to 1, and missing labels have 0.
+    score : Score
+        The score.
+    label_scores : array of shape (n, a)
+        The native scores of the labels.
+    several : bool
+        Whether points may have several labels.
+    """
+
+    rows: Rows
+    labels: Ints
+    parts: Floats
+    score: Score
+    label_scores: Floats
+    several: bool = False
+
+    @classmethod
+    def of(cls, rows: Rows, labels: Ints, score: Score, parts: Floats | None = None) -> "Sample":
+        """Score the labels of rows: one per row, or several in columns, with -1 for missing ones."""
+        several = labels.ndim == 2
+        table = labels if several else labels[:, None]
+        if parts is None:
+            parts = (table >= 0) / np.maximum(np.count_nonzero(table >= 0, axis=1, keepdims=True), 1)
+        numbers, spec = np.maximum(table, 0), score.spec
+
+        def scored(values: Array, where: slice | Ints) -> Floats:
+            some = (numbers[where] % rows.k).T
+            return np.stack([engine.of(values).label_scores(values, spec, each) for each in some], axis=1)
+
+        found = list(rows.map(scored))
+        scores = np.concatenate(found) if found else np.empty(numbers.shape)
+        return cls(rows, numbers, parts, score, scores, several)
+
+    @property
+    def n(self) -> int:
+        """The number of points."""
+        return self.rows.n
+
+    @property
+    def k(self) -> int:
+        """The number of classes."""
+        return self.rows.k
+
+    @cached_property
+    def label_cells(self) -> Ints:
+        """The cells of the labels' scores: (n, a)."""
+        return self.score.spec.cells_of(self.label_scores)
+
+    @property
+    def given(self) -> int:
+        """The total number of given labels."""
+        return int(np.count_nonzero(self.parts))
+
+    def some(self, rows: Ints) -> "Sample":
+        """Return some of the points."""
+        return replace(
+            self, rows=self.rows.some(rows), labels=self.labels[rows], parts=self.parts[rows],
+            label_scores=self.label_scores[rows],
+        )  # fmt: skip
+
+    def shuffled(self, seed: int) -> Ints:
+        """Return the rows in a random order that is independent of other generators with the same seed."""
+        return np.random.default_rng([seed, 3]).permutation(self.n)
 
 
 class Weights:
@@ -47,9 +127,12 @@ class Weights:
         self.inverse, self.own, self.several = inverse, inverse.own, several
         alike = not several and bool((self.own == self.own[0]).all())
         self.constant = inverse.constant_rest if alike else None
-        size = max(sum(inverse.rest_bounds()[1:]) + np.abs(self.own).max(), 2.0**-60)
-        bits = np.ceil(np.log2(size)) + np.ceil(np.log2(points)) - 62
-        self.unit = 1.0 if self.constant is not None else float(2.0**bits)
+        self.unit = 1.0
+        if self.constant is None:
+            (low, high), diagonal = inverse.row_ranges, inverse.diagonal
+            rest = high - low - np.abs(diagonal) + np.abs(diagonal - self.own)
+            size = max(rest.max() + np.abs(self.own).max(), 2.0**-60)  # of one point's weights
+            self.unit = float(2.0 ** (np.ceil(np.log2(size)) + np.ceil(np.log2(points)) - 62))
 
     def whole(self, weights: Floats) -> Ints:
         """Return weights as whole numbers."""
@@ -204,7 +287,9 @@ class _Counted(NamedTuple):
 
 def _count(values: Array, spec: Spec, weights: tuple[Ints | None, Ints | None], squares: bool) -> _Counted:
     """Tally a block of rows."""
-    return _Counted(*engine.tally(values, spec, *weights), _squares(values, spec) if squares else None)
+    return _Counted(
+        *engine.of(values).tally(values, spec, *weights), _squares(values, spec) if squares else None
+    )
 
 
 def _nothing(kinds: int, squares: bool) -> _Counted:
@@ -234,7 +319,7 @@ def _added(blocks: list[_Counted]) -> _Counted:
 def sizes_of(values: Array, spec: Spec, cells: Ints) -> Floats:
     """Return the set sizes of rows at thresholds: (rows, thresholds), as floats."""
     nothing = np.empty((len(values), 0))
-    return engine.shares(values, spec, cells, nothing, nothing.astype(np.int64), 1.0)
+    return engine.of(values).shares(values, spec, cells, nothing, nothing.astype(np.int64), 1.0)
 
 
 def _squares(values: Array, spec: Spec) -> Ints:

@@ -3,36 +3,8 @@
 ``numpy.py`` defines their results; the compiled engine and the torch engine return the same bits.
 """
 
-from nacp.engine.choose import (
-    bet,
-    check,
-    engine_name,
-    inside,
-    is_tensor,
-    label_scores,
-    scores,
-    sets,
-    shares,
-    tally,
-    uniforms,
-    using,
-)
+from nacp.engine.choose import Engine, current, inside, is_tensor, of, using
 from nacp.engine.formula import traced
 from nacp.engine.spec import Spec
 
-__all__ = [
-    "Spec",
-    "bet",
-    "check",
-    "engine_name",
-    "inside",
-    "is_tensor",
-    "label_scores",
-    "scores",
-    "sets",
-    "shares",
-    "tally",
-    "traced",
-    "uniforms",
-    "using",
-]
+__all__ = ["Engine", "Spec", "current", "inside", "is_tensor", "of", "traced", "using"]

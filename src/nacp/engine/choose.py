@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, cast
 
 from nacp._types import Array, Floats, Ints
 from nacp.engine import numpy
@@ -70,63 +70,74 @@ def is_tensor(values: Any) -> bool:
     return torch is not None and isinstance(values, torch.Tensor)
 
 
-def engine_name() -> str:
-    """Return the name of the engine in use."""
-    name: str = _CURRENT.get().NAME
-    return name
+class Engine(Protocol):
+    """The verbs: pure functions of one block of rows, which `nacp.engine.numpy` defines and documents."""
+
+    NAME: str
+
+    def check(self, values: Any, tolerance: float) -> bool:
+        """Return whether all rows are probabilities: entries in [0, 1] that sum to 1."""
+
+    def uniforms(self, values: Any, seed: int) -> Floats:
+        """Return one u in [0, 1) per row."""
+
+    def scores(self, values: Any, spec: Spec) -> Floats:
+        """Return the native scores of all labels: (rows, k), as an array."""
+
+    def label_scores(self, values: Any, spec: Spec, labels: Ints) -> Floats:
+        """Return the native score of one given label per row."""
+
+    def tally(
+        self, values: Any, spec: Spec, which: Ints | None = None, table: Ints | None = None
+    ) -> tuple[Ints, Ints]:
+        """Count pairs by cell."""
+
+    def shares(
+        self,
+        values: Any,
+        spec: Spec,
+        cells: Ints,
+        own: Floats,
+        label_cells: Ints,
+        scale: float,
+        which: Ints | None = None,
+        table: Ints | None = None,
+    ) -> Floats:
+        """Return each row's share at several thresholds."""
+
+    def sets(
+        self, values: Any, spec: Spec, thresholds: Floats, allow_empty: bool = True
+    ) -> tuple[Ints, Array]:
+        """Return the sizes of the sets, and their labels row by row."""
+
+    def bet(
+        self,
+        state: Floats,
+        most: Floats,
+        outcome: Ints,
+        shares: Floats,
+        columns: Ints,
+        target: float,
+        width: float,
+        seen: int,
+        stops: Ints,
+        changes: Ints,
+        delta: float,
+        hedges: tuple[Floats, Floats],
+    ) -> None:
+        """Bet on some points, one after the other."""
 
 
-def _for(values: Any) -> ModuleType:
-    return _engine("torch") if is_tensor(values) else _CURRENT.get()
+def current() -> Engine:
+    """Return the engine in use for arrays."""
+    return cast(Engine, _CURRENT.get())
 
 
-def check(values: Any, tolerance: float) -> bool:
-    """Return whether all rows are probabilities: entries in [0, 1] that sum to 1."""
-    good: bool = _for(values).check(values, tolerance)
-    return good
-
-
-def uniforms(values: Any, seed: int) -> Floats:
-    """Return one u in [0, 1) per row."""
-    found: Floats = _for(values).uniforms(values, seed)
-    return found
-
-
-def scores(values: Any, spec: Spec) -> Floats:
-    """Return the native scores of all labels: (rows, k), as an array."""
-    found: Floats = _for(values).scores(values, spec)
-    return found
-
-
-def label_scores(values: Any, spec: Spec, labels: Ints) -> Floats:
-    """Return the native score of one given label per row."""
-    found: Floats = _for(values).label_scores(values, spec, labels)
-    return found
-
-
-def tally(values: Any, spec: Spec, which: Ints | None = None, table: Ints | None = None) -> tuple[Ints, Ints]:
-    """Count pairs by cell: see `nacp.engine.numpy.tally`."""
-    found: tuple[Ints, Ints] = _for(values).tally(values, spec, which, table)
-    return found
-
-
-def shares(values: Any, spec: Spec, *arguments: Any) -> Floats:
-    """Return each row's share at several thresholds: see `nacp.engine.numpy.shares`."""
-    found: Floats = _for(values).shares(values, spec, *arguments)
-    return found
-
-
-def sets(values: Any, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
-    """Return the sizes of the sets, and their labels row by row: see `nacp.engine.numpy.sets`."""
-    found: tuple[Ints, Array] = _for(values).sets(values, spec, thresholds, allow_empty)
-    return found
+def of(values: Any) -> Engine:
+    """Return the engine for rows: the torch engine for tensors, else the engine in use."""
+    return cast(Engine, _engine("torch")) if is_tensor(values) else current()
 
 
 def inside(values: Any, spec: Spec, threshold: float, allow_empty: bool) -> Any:
     """Return which labels are in the sets of rows on a device: a boolean tensor on the same device."""
     return _engine("torch").inside(values, spec, threshold, allow_empty)
-
-
-def bet(*arguments: Any) -> None:
-    """Bet on some points, one after the other: see `nacp.stats.betting.play`."""
-    _CURRENT.get().bet(*arguments)

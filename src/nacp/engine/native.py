@@ -47,20 +47,22 @@ def _ranked(formula: Expression, seed: int | None, k: int) -> _Score | None:
     return (2, *codes, *((None, None) if seed is None else hash_plan(k, seed % (1 << 64))))
 
 
-def _described(values: Array, spec: Spec) -> tuple[Array, _Score | None]:
-    """Return rows and a score as C takes them; the score is None if NumPy must do the verb."""
+def _described(
+    values: Array, spec: Spec, placed: bool | None = None
+) -> tuple[Array, _Score | None, tuple[Array, Ints | None] | None]:
+    """Return rows, a score and sorted rows as C takes them; the score is None if NumPy must do the verb.
+
+    Rows are sorted for a ranked score, with their columns if `placed`, unless that is None.
+    """
     if spec.kernel == "ranked":
-        if not isinstance(spec.formula, Expression):
-            return values, None
-        return _rows(values), _ranked(spec.formula, spec.seed, values.shape[1])
+        rows = _rows(values)
+        score = (
+            _ranked(spec.formula, spec.seed, rows.shape[1]) if isinstance(spec.formula, Expression) else None
+        )
+        return rows, score, None if placed is None or score is None else sort_rows(rows, placed)
     if spec.kernel not in _PLAIN:  # NumPy computes the scores, and C takes them as entries.
         values, spec = scores(values, spec), ENTRIES
-    return _rows(values), _PLAIN[spec.kernel]
-
-
-def _sorted(rows: Array, spec: Spec, placed: bool) -> tuple[Array, Ints | None] | None:
-    """Return the sorted rows (and their columns if `placed`) that C needs for a ranked score, else None."""
-    return sort_rows(rows, placed) if spec.kernel == "ranked" else None
+    return _rows(values), _PLAIN[spec.kernel], None
 
 
 def _called(verb: Any, *arguments: Any) -> Any:
@@ -84,7 +86,7 @@ def uniforms(values: Array, seed: int) -> Floats:
 
 def label_scores(values: Array, spec: Spec, labels: Ints) -> Floats:
     """Return the native score of one given label per row."""
-    rows, score = _described(values, spec)
+    rows, score, _ = _described(values, spec)
     if score is None:
         return numpy.label_scores(values, spec, labels)
     out = np.empty(len(rows))
@@ -96,10 +98,9 @@ def tally(
     values: Array, spec: Spec, which: Ints | None = None, table: Ints | None = None
 ) -> tuple[Ints, Ints]:
     """Count pairs by cell: see `nacp.engine.numpy.tally`."""
-    rows, score = _described(values, spec)
+    rows, score, order = _described(values, spec, placed=table is not None)
     if score is None:
         return numpy.tally(values, spec, which, table)
-    order = _sorted(rows, spec, table is not None)
     which = None if which is None else _plain(which)
     found = np.frombuffer(_called(_native.tally, rows, order, score, which, table), dtype=np.int64)
     found = found.reshape(2 if table is None else 4, -1)
@@ -117,14 +118,13 @@ def shares(
     table: Ints | None = None,
 ) -> Floats:
     """Return each row's share at several thresholds: see `nacp.engine.numpy.shares`."""
-    rows, score = _described(values, spec)
+    rows, score, order = _described(values, spec, placed=table is not None)
     if score is None:
         return numpy.shares(values, spec, cells, own, label_cells, scale, which, table)
     out = np.empty((len(rows), len(cells)))
     if out.size:
         limit = float(spec.thresholds[cells[-1]])
         given = _plain(own), _plain(label_cells), scale
-        order = _sorted(rows, spec, table is not None)
         which = None if which is None else _plain(which)
         _called(_native.shares, rows, order, score, (cells, limit), given, which, table, out)
     return out
@@ -132,11 +132,11 @@ def shares(
 
 def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
     """Return the sizes of the sets, and their labels row by row: see `nacp.engine.numpy.sets`."""
-    rows, score = _described(values, spec)
-    if score is None or (spec.kernel == "ranked" and thresholds.shape[1] > 1):
+    by_label = spec.kernel == "ranked" and thresholds.shape[1] > 1
+    rows, score, order = _described(values, spec, placed=None if by_label else False)
+    if score is None or by_label:
         return numpy.sets(values, spec, thresholds, allow_empty)
     sizes = np.empty(len(rows), dtype=np.int64)
-    order = _sorted(rows, spec, placed=False)
     labels = _called(_native.sets, rows, order, score, _plain(thresholds), allow_empty, sizes)
     return sizes, np.frombuffer(labels, dtype=np.int32)
 

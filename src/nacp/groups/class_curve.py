@@ -12,12 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
+from nacp import engine
 from nacp._types import Array, Floats, Ints
-from nacp.coverage.curve import Curve
+from nacp.coverage.curve import Block, Curve
 from nacp.coverage.grid import BY_CLASS, CELLS
-from nacp.coverage.sample import Block, Sample
-from nacp.coverage.tally import Tally, Weights
-from nacp.engine import scores
+from nacp.coverage.tally import Sample, Tally, Weights
 from nacp.noise import Noise
 
 _COUNTED = 1 << 23  # the largest histogram of all groups that is counted in one pass
@@ -124,7 +123,7 @@ def _counted(sample: Sample, weights: Weights, places: Ints, groups: range, kind
         np.add.at(total[3], at, np.maximum(-whole, 0))
 
     def seen(values: Array, where: slice | Ints) -> tuple[Ints, Ints | None]:
-        at = starts[columns] + _BY_CLASS_OF[spec.cells_of(scores(values, spec)[:, columns])]
+        at = starts[columns] + _BY_CLASS_OF[spec.cells_of(engine.of(values).scores(values, spec)[:, columns])]
         which, table = weights.of(sample.labels[where], sample.parts[where])
         return at, None if table is None else table[which][:, columns]
 

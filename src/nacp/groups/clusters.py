@@ -12,8 +12,7 @@ from nacp._types import Floats
 from nacp.checks import check_count
 from nacp.coverage.curve import inverse_of
 from nacp.coverage.grid import BY_CLASS
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Weights
+from nacp.coverage.tally import Sample, Weights
 from nacp.errors import InputError
 from nacp.groups.class_curve import class_curves
 from nacp.noise import Noise, NoiseLike, noise_for

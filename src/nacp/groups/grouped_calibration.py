@@ -15,7 +15,7 @@ from nacp._types import Bools, Floats, Ints
 from nacp.calibration import Calibration
 from nacp.coverage.contradiction import against, warn_of
 from nacp.coverage.curve import Rule, inverse_of
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError, warn
 from nacp.groups.class_curve import class_curves
 from nacp.groups.grouping import Grouping, known_groups

@@ -12,7 +12,7 @@ import numpy as np
 from nacp._types import Floats, Ints
 from nacp.coverage.curve import ROUNDING, Curve, Rule
 from nacp.coverage.grid import INFINITE
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.noise import Noise, UniformNoise
 from nacp.noise.matrices import ClassMatrix
@@ -420,7 +420,7 @@ def with_deviations(
     for curve, some in thresholds.items():
         deviations[curve] = repeat(None)
         if sample is not None and curve.members is None:
-            deviations[curve] = iter(sample.deviations(curve, np.searchsorted(curve.spec.thresholds, some)))
+            deviations[curve] = iter(curve.deviations(sample, np.searchsorted(curve.spec.thresholds, some)))
     results = []
     for finding, curve in zip(found, curves, strict=True):
         deviation = next(deviations[curve])
@@ -453,9 +453,8 @@ def find(
     if they can be read again.
     """
     exact = curve_under(noise, 0.0)
-    results = [
-        Found(each, exact) for each in guarantee.find([exact] * len(alphas), alphas, crossing, sample, seed)
-    ]
+    exactly = guarantee.find([exact] * len(alphas), alphas, crossing, sample, seed)
+    results = list(map(Found, exactly, repeat(exact)))
     if noise is None or noise.doubt.exact:
         return results
     ends = []

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from nacp._types import Floats
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.guarantees.base import Problem
 from nacp.guarantees.pointwise import PointwiseTest, Test
 from nacp.stats.bounds import bernstein, chernoff, floor, upper_tail

@@ -26,8 +26,8 @@ def crcp_correction(n: int, inverse: ClassMatrix, noisy: Floats) -> float:
     >>> round(crcp_correction(5000, nacp.UniformNoise(0.2).inverse(10), np.full(10, 0.1)), 3)
     0.036
     """
-    positive, negative = inverse.row_sums()
-    weights = np.abs(inverse.diagonal - 1) + positive - negative
+    low, high = inverse.row_ranges
+    weights = np.abs(inverse.diagonal - 1) + high - low - np.abs(inverse.diagonal)
     b = (1 - noisy) ** n + np.sqrt(math.pi / (n * noisy))
     return float(np.sum(weights * noisy * b))
 

@@ -9,15 +9,16 @@ most delta (Ville). Theorem and proof: docs/guarantees.md, T1 and T3.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from nacp import engine
-from nacp._types import Ints
-from nacp.coverage.curve import Curve
-from nacp.coverage.sample import Sample
+from nacp._types import Array, Floats, Ints
+from nacp.coverage.curve import Block, Curve
+from nacp.coverage.tally import Sample
 from nacp.guarantees.base import Finding, Problem
 from nacp.guarantees.pointwise import PointwiseTest, Test
 from nacp.stats.betting import Bets
@@ -83,20 +84,24 @@ class PAC(PointwiseTest):
                 break
             number = max(_BATCH_ROWS_MIN, _BATCH_SHARES // sum(map(len, wanted.values())))
             rows, seen = order[seen : seen + number], seen + number
-            shares = dict(zip(wanted, sample.shares(list(wanted.items()), rows), strict=True))
+            blocks = list(sample.rows.map(partial(_shares, sample, wanted), rows))
+            shares = dict(zip(wanted, map(np.concatenate, zip(*blocks, strict=True)), strict=True))
             for test, each in zip(tests, bets, strict=True):
                 if len(each.open):
                     each.play(shares[test.curve], np.searchsorted(wanted[test.curve], test.cells[each.open]))
-        failed = []
-        for each in bets:
-            failed.append(each.failed)
-        return failed
+        return [each.failed for each in bets]
 
     def excess_checked(self, m: int, alpha: float) -> float:
         return binomial_excess(m, alpha, self.delta)
 
     def checked_needed(self, excess: float, alpha: float) -> int | None:
         return binomial_needed(excess, alpha, self.delta)
+
+
+def _shares(sample: Sample, wanted: dict[Curve, Ints], values: Array, where: Ints) -> list[Floats]:
+    """Return the shares of some rows under each curve, at its thresholds."""
+    block = Block(sample, values, where)
+    return [curve.shares(block, cells) for curve, cells in wanted.items()]
 
 
 def _bets(test: Test, delta: float) -> Bets:
@@ -106,4 +111,6 @@ def _bets(test: Test, delta: float) -> Bets:
     least -= curve.shift
     target = 1 - test.alpha if problem.members is None else 0.0
     width = most - least
-    return Bets(len(test.cells), curve.tally.n, delta, target, width, 0.99 * width / -least, engine.bet)
+    return Bets(
+        len(test.cells), curve.tally.n, delta, target, width, 0.99 * width / -least, engine.current().bet
+    )

@@ -16,7 +16,7 @@ from nacp._types import Ints
 from nacp.checks import check_fraction, set_checked
 from nacp.coverage.curve import Curve, Rule
 from nacp.coverage.grid import INFINITE, TESTED
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.guarantees.base import Finding, Guarantee, Problem, found_at, nearly_always, with_deviations
 from nacp.stats.bounds import floor
 from nacp.wrapping import counted

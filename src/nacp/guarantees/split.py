@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from nacp.coverage.curve import ROUNDING, Curve, Rule
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.guarantees.base import Corrected, Finding, Problem, on_average
 
 

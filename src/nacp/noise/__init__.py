@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,6 +62,7 @@ class NoiseBasis(NamedTuple):
     caveat: str
 
 
+@runtime_checkable
 class Estimate(Protocol):
     """A noise model that was estimated for k classes, such as `nacp.NoiseEstimate`."""
 
@@ -104,7 +105,7 @@ def as_noise(noise: NoiseLike) -> Noise | None:
     """
     if noise is None or isinstance(noise, Noise):
         return noise
-    if _is_estimate(noise):
+    if isinstance(noise, Estimate):
         return noise.noise
     if isinstance(noise, str | type) or callable(noise):
         problem = "must be a rate, a (k, k) matrix, a noise model such as nacp.UniformNoise(0.2), or None"
@@ -117,24 +118,23 @@ def as_noise(noise: NoiseLike) -> Noise | None:
         raise error.about("noise") from None
 
 
-def noise_for(noise: NoiseLike, k: int) -> Noise | None:
-    """Return the noise model; raise an error if it is for another number of classes than k."""
-    if _is_estimate(noise) and noise.k != k:
+def noise_for(noise: NoiseLike, k: int, n: int | None = None) -> Noise | None:
+    """Return the noise model; raise an error if it is for another number of classes than k.
+
+    With n, raise an error too if the labels of n points carry no information under the model.
+    """
+    if isinstance(noise, Estimate) and noise.k != k:
         remedy = f"estimate it for {k:,}, or state the model itself, such as its rate"
         raise InputError("noise", f"was estimated for {noise.k:,} classes, not for {k:,}", remedy=remedy)
     found = as_noise(noise)
     if found is not None:
-        found.check(k)
+        found.check(k, n)
     return found
 
 
 def basis_of(noise: NoiseLike | Unsaid) -> NoiseBasis | None:
     """Return the conditions under which an estimate holds; None for a model that was stated."""
-    return noise.basis if _is_estimate(noise) else None
-
-
-def _is_estimate(noise: NoiseLike | Unsaid) -> TypeGuard[Estimate]:
-    return isinstance(getattr(noise, "noise", None), Noise)
+    return noise.basis if isinstance(noise, Estimate) else None
 
 
 def noise_by_group(noise: Any, groups: Any, n: int, k: int) -> tuple[NoiseByGroup, Ints]:

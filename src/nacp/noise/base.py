@@ -100,10 +100,15 @@ class Noise(ABC):
         """The number of classes that the model is for; None if it is for any."""
         return None
 
-    def check(self, k: int) -> None:
-        """Raise an error if the model is for another number of classes."""
+    def check(self, k: int, n: int | None = None) -> None:
+        """Raise an error if the model is for another number of classes, or n points are too few for it."""
         if self.k is not None and self.k != k:
             raise InputError("noise", f"is for {self.k:,} classes, not for {k:,}", found=repr(self))
+        if n is None or (condition := self.condition(k)) < 2 * math.sqrt(n):
+            return
+        problem = f"is too ill-conditioned for {n:,} points: its condition is {condition:.3g}"
+        remedy = f"use more than {math.ceil(condition**2 / 4):,} points, or {self._less_noise(k)}"
+        raise InputError("noise", problem, remedy=remedy)
 
     def inverse(self, k: int) -> ClassMatrix:
         """Return ``W = P^-1`` for k classes."""
@@ -149,17 +154,8 @@ class Noise(ABC):
         """Return the condition of P for k classes in the infinity norm, ``||W||``: 1 without noise."""
         return self.inverse(k).norm()
 
-    def informative(self, n: int, k: int) -> InputError | None:
-        """Return the error to raise if n points of k classes are too few for any estimate, else None."""
-        condition = self.condition(k)
-        if condition < 2 * math.sqrt(n):
-            return None
-        problem = f"is too ill-conditioned for {n:,} points: its condition is {condition:.3g}"
-        remedy = f"use more than {math.ceil(condition**2 / 4):,} points, or {self._less_noise(k)}"
-        return InputError("noise", problem, remedy=remedy)
-
     def _less_noise(self, k: int) -> str:
-        """Return the last part of the message of `informative`: what else would help."""
+        """Return what else would help if n points are too few."""
         return "merge classes that are often confused"
 
     def to_dict(self) -> dict[str, Any]:

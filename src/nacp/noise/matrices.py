@@ -54,18 +54,10 @@ class ClassMatrix(ABC):
         return self.entries(every, every)
 
     @cached_property
-    def _off(self) -> tuple[Floats, Floats]:
-        off = self.rest(np.arange(len(self.own)))
-        return np.maximum(off, 0).sum(axis=1), np.minimum(off, 0).sum(axis=1)
-
-    def row_sums(self) -> tuple[Floats, Floats]:
-        """Return the sums of the positive and of the negative entries off the diagonal, by row."""
-        return self._off
-
-    def rest_bounds(self) -> tuple[float, float]:
-        """Return the largest entry and the largest row sum of the rest, both in absolute value."""
-        size = np.abs(self.rest(np.arange(len(self.own))))
-        return float(size.max()), float(size.sum(axis=1).max())
+    def row_ranges(self) -> tuple[Floats, Floats]:
+        """The sums of the negative and of the positive entries of each row."""
+        values = self.dense()
+        return np.minimum(values, 0).sum(axis=1), np.maximum(values, 0).sum(axis=1)
 
     def column_sums(self, weights: Floats) -> Floats:
         """Return ``sum over l != i of weights[l] |M[l, i]|`` for each column i."""
@@ -103,15 +95,13 @@ class ClassMatrix(ABC):
 
     def subset_range(self) -> tuple[float, float]:
         """Return the smallest and the largest sum over any subset of a row."""
-        positive, negative = self.row_sums()
-        lowest = negative + np.minimum(self.diagonal, 0)
-        highest = positive + np.maximum(self.diagonal, 0)
-        return float(lowest.min()), float(highest.max())
+        low, high = self.row_ranges
+        return float(low.min()), float(high.max())
 
     def norm(self) -> float:
         """Return the infinity norm, the largest row sum of absolute values."""
-        positive, negative = self.row_sums()
-        return float((np.abs(self.diagonal) + positive - negative).max())
+        low, high = self.row_ranges
+        return float((high - low).max())
 
     def row_distance(self) -> float:
         """Return the most by which the sums of two rows over a subset of the columns can differ.
@@ -207,14 +197,16 @@ class GroupedMatrix(ClassMatrix):
     def constant_rest(self) -> float | None:
         return float(self.shared[0]) if len(self.shared) == 1 or not self.shared.any() else None
 
-    @cached_property
-    def _off(self) -> tuple[Floats, Floats]:
-        total = (self.shared * (self.sizes - 1))[self.groups]
-        return np.maximum(total, 0), np.minimum(total, 0)
+    @property
+    def diagonal(self) -> Floats:
+        return self.own + self.shared[self.groups]
 
-    def rest_bounds(self) -> tuple[float, float]:
-        size = np.abs(self.shared)
-        return float(size.max()), float((size * self.sizes).max())
+    @cached_property
+    def row_ranges(self) -> tuple[Floats, Floats]:
+        diagonal, others = self.own_by_group + self.shared, self.shared * (self.sizes - 1)
+        low = np.minimum(diagonal, 0) + np.minimum(others, 0)
+        high = np.maximum(diagonal, 0) + np.maximum(others, 0)
+        return low[self.groups], high[self.groups]
 
     def column_sums(self, weights: Floats) -> Floats:
         size = np.abs(self.shared)

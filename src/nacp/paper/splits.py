@@ -16,8 +16,7 @@ from nacp._types import Array, Bools, Floats, Ints
 from nacp.checks import check_alphas, check_choice, check_count
 from nacp.coverage.curve import ROUNDING, RULES, Curve, Rule, inverse_of
 from nacp.coverage.grid import CELLS, COARSE, INFINITE
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Tally, Weights, sizes_of
+from nacp.coverage.tally import Sample, Tally, Weights, sizes_of
 from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee, Problem, find
@@ -121,7 +120,7 @@ def run_splits(
     spec, weights = how.spec, Weights(inverse_of(model, rows.k))
     crossed = _crossing(chosen_methods, weights)
     squares = any(method.guarantee.needs_squares for method in chosen_methods)
-    scores = np.concatenate(list(rows.map(lambda values, _: engine.scores(values, spec))))
+    scores = np.concatenate(list(rows.map(lambda values, _: engine.of(values).scores(values, spec))))
     true_scores = scores[np.arange(rows.n), clean]
 
     def sample_of(labels: Ints, chosen: Ints) -> Sample:

@@ -1,21 +1,27 @@
-"""The rows of a matrix, read in blocks. A block is a view of the input unless its numbers are converted."""
+"""The rows of a matrix, read in blocks. A block is a view of the input unless its numbers are converted.
+
+Several threads process blocks in parallel, as the compiled engine releases the interpreter lock.
+"""
 
 import copy
 import math
 import mmap
-from collections.abc import Callable, Iterable, Iterator
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp.engine import engine_name, is_tensor
+from nacp.engine import current, is_tensor
 from nacp.errors import InputError
-from nacp.points.threads import in_threads, thread_count
 
 T = TypeVar("T")
 Where: TypeAlias = slice | Ints
@@ -23,6 +29,7 @@ _FLOATS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
 _NAMES = [each.name for each in _FLOATS]
 _SAMPLED_ROWS = 32
 _ENTRIES_PER_THREAD = 1 << 18  # Starting a thread takes longer than reading fewer entries.
+_PREFIX = "nacp-rows"
 _WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("watch", default=None)
 
 
@@ -31,7 +38,7 @@ def block_entries(in_place: bool) -> int:
 
     Converted blocks and NumPy's temporary arrays should fit into the cache.
     """
-    return 1 << 20 if in_place and engine_name() != "numpy" else 1 << 18
+    return 1 << 20 if in_place and current().NAME != "numpy" else 1 << 18
 
 
 def block_rows(k: int, in_place: bool = False) -> int:
@@ -189,7 +196,7 @@ class Rows:
         `where` is a slice or a part of `order`. With the compiled engine, several threads call the function.
         """
         n = self.n if order is None else len(order)
-        threads = thread_count() if engine_name() == "native" and not self.on_device else 1
+        threads = thread_count() if current().NAME == "native" and not self.on_device else 1
         step = block_rows(self.k, self._in_place and order is None)
         if threads > 1:
             share = max(math.ceil(n / (2 * threads)), _ENTRIES_PER_THREAD // self.k)
@@ -260,3 +267,53 @@ def _refuse_cut(mapped: Any) -> None:
     if mapped._mmap.size() < start + len(mapped._mmap):
         name = str(mapped.filename or "a memory-mapped file")
         raise InputError(name, "has changed since it was opened", remedy="open it again")
+
+
+@lru_cache(maxsize=1)
+def thread_count() -> int:
+    """Return the number of threads: NACP_THREADS, or the number of cores that this process may use."""
+    setting = os.environ.get("NACP_THREADS")
+    if setting is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not setting.isdecimal() or int(setting) < 1:
+        raise ValueError(f"NACP_THREADS must be a whole number from 1 on, not {setting!r}")
+    return int(setting)
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_count(), thread_name_prefix=_PREFIX)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # A child process has no threads.
+
+
+def _submit(function: Callable[..., T], *arguments: Any) -> "Future[T]":
+    """Call a function in a thread, or in this one while the interpreter is shutting down."""
+    try:
+        return _pool().submit(copy_context().run, function, *arguments)
+    except RuntimeError:
+        done: Future[T] = Future()
+        done.set_result(function(*arguments))
+        return done
+
+
+def in_threads(function: Callable[[Any], T], items: Sequence[Any], threads: int) -> Iterator[T]:
+    """Yield the results of a function for each item, in order; at most `threads` + 1 calls are pending."""
+    nested = threading.current_thread().name.startswith(_PREFIX)  # Waiting for the pool could deadlock.
+    if threads == 1 or len(items) < 2 or nested:
+        yield from map(function, items)
+        return
+    pending: deque[Future[T]] = deque()
+    try:
+        for item in items:
+            pending.append(_submit(function, item))
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for each in pending:
+            if not each.cancel():
+                each.exception()  # Wait until the call has ended.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.engine import check, is_tensor
+from nacp.engine import is_tensor, of
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths, block_rows, kind_of
 from nacp.points.labels import check_classes, check_labels, plain_array
@@ -78,7 +78,7 @@ def open_rows(
         raise InputError(name, problem, found=repr(probs), remedy="pass probs.toarray()")
     if getattr(probs, "is_sparse", False) or getattr(probs, "is_sparse_csr", False):
         raise InputError(name, f"{what}is a sparse tensor", remedy="pass probs.to_dense()")
-    matrix: Any = _in_order(probs, classes, k, name)
+    matrix: Any = _in_order(probs, classes, k, name) if hasattr(probs, "columns") else probs
     if top or sparse:
         matrix = open_top(probs) if top else open_sparse(probs)
     elif is_tensor(matrix):
@@ -145,7 +145,7 @@ def column_names(probs: Any, classes: Any) -> Any:
     >>> column_names(pd.DataFrame([[0.5, 0.5]], columns=["cat", "dog"]), None)
     ('cat', 'dog')
     """
-    if classes is not None or not _is_table(probs):
+    if classes is not None or not hasattr(probs, "columns"):
         return classes
     names = tuple(probs.columns)
     return None if names == tuple(range(len(names))) or len(set(names)) < len(names) else names
@@ -157,8 +157,6 @@ def _in_order(probs: Any, classes: Any, k: int | None, name: str) -> Any:
     If classes have no names, columns named 0, 1, ... are the classes with these numbers. Otherwise such names
     are ignored, like the default names of polars: column_0, column_1, ...
     """
-    if not _is_table(probs):
-        return probs
     names, places = [str(each) for each in probs.columns], [str(i) for i in range(len(probs.columns))]
     wanted = [str(each) for each in classes] if hasattr(classes, "__len__") else places if k else names
     if names == wanted or len(names) != len(wanted):
@@ -177,13 +175,9 @@ def _in_order(probs: Any, classes: Any, k: int | None, name: str) -> Any:
     return probs.iloc[:, order] if hasattr(probs, "iloc") else np.asarray(probs)[:, order]
 
 
-def _is_table(probs: Any) -> bool:
-    return hasattr(probs, "shape") and hasattr(probs, "columns")
-
-
 def _what_else(probs: Any, matrix: Any) -> str:
     """Return what a matrix contains in place of numbers; for a table, also the column."""
-    if _is_table(probs):
+    if hasattr(probs, "columns"):
         for called, column in zip(probs.columns, matrix.T, strict=False):
             odd = next((each for each in column.tolist() if not isinstance(each, numbers.Real)), None)
             if odd is not None:
@@ -196,19 +190,20 @@ def check_rows(
 ) -> None:
     """Raise an error for rows that are not probabilities, logits or scores; messages count from `start`."""
 
-    def is_good(block: Any) -> bool:
+    def judged(block: Any, where: slice) -> tuple[slice, bool]:
+        """Return whether all rows of a block are good."""
         if probabilities and not normalize and not from_logits:
-            return check(block, SUM_TOLERANCE)
+            return where, of(block).check(block, SUM_TOLERANCE)
         low, high = extremes(block)
         if from_logits:
-            return bool(np.isfinite(high).all())
+            return where, bool(np.isfinite(high).all())
         if not probabilities:
-            return not np.isnan(high).any()
-        return bool(((low >= 0) & (high > 0) & (high < np.inf)).all())
+            return where, not np.isnan(high).any()
+        return where, bool(((low >= 0) & (high > 0) & (high < np.inf)).all())
 
     # The message about a row depends on its neighbours, so they must not depend on the block size in use.
     step = block_rows(rows.k)
-    for where, good in rows.map(lambda block, where: (where, is_good(block))):
+    for where, good in rows.map(judged):
         for first in () if good else range(where.start - where.start % step, where.stop, step):
             block = rows.whole(slice(first, first + step))
             if from_logits:
@@ -247,7 +242,7 @@ def _explain_logits(block: Array, start: int, name: str) -> None:
 
 def _are_probable(block: Array) -> bool:
     """Return whether all rows are probabilities."""
-    return bool(block.min() >= 0) and (check(block, SUM_TOLERANCE) or not _faults(block)[0].any())
+    return bool(block.min() >= 0) and (of(block).check(block, SUM_TOLERANCE) or not _faults(block)[0].any())
 
 
 def _tolerances(block: Array) -> Floats:
@@ -271,7 +266,7 @@ def _faults(block: Array) -> tuple[Bools, Bools, Floats]:
         bad = (misses > tolerances) | (low < 0) | (high > 1)
         close = (np.abs(misses - tolerances) <= _CLOSE) | ((high > 1) & (high <= 1 + _CLOSE))
     for i in np.flatnonzero(close & (low >= 0)):
-        bad[i] = not check(block[i : i + 1], float(tolerances[i]))
+        bad[i] = not of(block).check(block[i : i + 1], float(tolerances[i]))
     return bad, bad & ((low < 0) | (high > 1)), sums
 
 

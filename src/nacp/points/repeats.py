@@ -6,12 +6,13 @@ with very different frequencies. Repeated points occur equally often or are cons
 """
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
 from nacp._types import Array, Floats, Ints
-from nacp.engine import is_tensor, uniforms
+from nacp.engine import current, is_tensor
 from nacp.errors import warn
 from nacp.points.arrays import Rows, watching
 from nacp.points.tensors import fetched
@@ -51,10 +52,10 @@ def repeats(rows: Rows) -> float | None:
     if n < _LEAST:
         return None
     with watching(None):
-        some = np.concatenate(list(rows.map(lambda block, _: _picked(block, columns), sampled)))
+        some = np.concatenate(list(rows.map(partial(_picked, columns), sampled)))
         if not _repeat(some[:, ::8].copy()) or not _repeat(some):
             return None  # The sample contains no duplicates.
-        keys = uniforms(some, 0)
+        keys = current().uniforms(some, 0)
         # Only rows with at least three different values are used, as other rows may be equal by chance.
         values = np.sort(some, axis=1)
         rich = np.count_nonzero(values[:, 1:] != values[:, :-1], axis=1) >= min(2, rows.k - 1)
@@ -84,11 +85,11 @@ def _sampled(n: int, k: int) -> tuple[Ints, Ints, Ints]:
 
 def _repeat(some: Array) -> bool:
     """Return whether there are at least three duplicates."""
-    keys = np.sort(uniforms(some, 0))
+    keys = np.sort(current().uniforms(some, 0))
     return bool(np.count_nonzero(keys[1:] == keys[:-1]) >= 3)
 
 
-def _picked(block: Array, columns: Ints) -> Array:
+def _picked(columns: Ints, block: Array, where: Any = None) -> Array:
     """Return some columns of a block, as an array."""
     some = block[:, columns]
     return np.ascontiguousarray(fetched(some) if is_tensor(some) else some)
@@ -100,8 +101,8 @@ def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
     varied = int(np.argmax([len(np.unique(column)) for column in some.T]))
 
     def same(block: Array, where: slice) -> list[Ints]:
-        found = np.flatnonzero(np.isin(_picked(block, columns[[varied]])[:, 0], some[:, varied]))
-        own = uniforms(_picked(block[found], columns), 0) if len(found) else np.empty(0)
+        found = np.flatnonzero(np.isin(_picked(columns[[varied]], block)[:, 0], some[:, varied]))
+        own = current().uniforms(_picked(columns, block[found]), 0) if len(found) else np.empty(0)
         return [found[own == key] + where.start for key in keys]
 
     blocks = list(rows.map(same))

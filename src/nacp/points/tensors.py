@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array, Floats
-from nacp.engine import engine_name, is_tensor
+from nacp.engine import current, is_tensor
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Source, Where, kind_of, type_name
 
@@ -25,7 +25,7 @@ def open_tensor(values: Any, name: str) -> Any:
             remedy=f"pass {name}.cpu()" if device == "mps" else None,
         )
     values = values.detach()
-    if device != "cpu" or engine_name() == "torch":
+    if device != "cpu" or current().NAME == "torch":
         return values
     if kind_of(values).name == type_name(values) or values.ndim != 2:
         return fetched(values)

@@ -48,7 +48,7 @@ class Score(ABC):
         array of shape (n, k), float64
         """
         rows, spec = open_rows(probs, probabilities=self.takes_probabilities), self.spec
-        found = list(rows.map(lambda values, where: engine.scores(values, spec)))
+        found = list(rows.map(lambda values, where: engine.of(values).scores(values, spec)))
         return np.concatenate(found) + self.offset
 
     def label_scores(self, probs: ArrayLike, labels: ArrayLike) -> Floats:
@@ -67,7 +67,9 @@ class Score(ABC):
         """
         rows, numbers, _ = open_points(probs, labels, probabilities=self.takes_probabilities)
         spec = self.spec
-        found = list(rows.map(lambda values, where: engine.label_scores(values, spec, numbers[where])))
+        found = list(
+            rows.map(lambda values, where: engine.of(values).label_scores(values, spec, numbers[where]))
+        )
         return np.concatenate(found) + self.offset
 
     def to_native(self, thresholds: Floats) -> Floats:
@@ -125,4 +127,4 @@ class RankedScore(Score):
         """
         rows = open_rows(probs)
         seed = getattr(self, "seed", 0)
-        return np.concatenate(list(rows.map(lambda values, where: engine.uniforms(values, seed))))
+        return np.concatenate(list(rows.map(lambda values, where: engine.of(values).uniforms(values, seed))))

@@ -25,7 +25,4 @@ class HPS(Score):
     name: ClassVar[str] = "hps"
     offset: ClassVar[float] = 1.0
     span: ClassVar[tuple[float, float]] = (-1.0, 0.0)
-
-    @property
-    def spec(self) -> Spec:
-        return Spec("hps")
+    spec: ClassVar[Spec] = Spec("hps")

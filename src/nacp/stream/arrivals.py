@@ -14,8 +14,7 @@ from nacp.audit.checked_labels import open_clean
 from nacp.calibration import Calibration
 from nacp.checks import check_flag
 from nacp.coverage.curve import inverse_of, oscillation
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import Weights
+from nacp.coverage.tally import Sample, Weights
 from nacp.errors import InputError
 from nacp.files import (
     calibration_of,
@@ -129,7 +128,9 @@ class Shares:
         shares: Floats = np.max([_shares(sample, weights, threshold) for weights in ends], axis=0)
         if self._radius:
             inverse, at = self._weights[False][0].inverse, np.array([threshold])
-            found = rows.map(lambda values, _: oscillation(engine.scores(values, score.spec), at, inverse))
+            found = rows.map(
+                lambda values, _: oscillation(engine.of(values).scores(values, score.spec), at, inverse)
+            )
             shares = shares + self._radius * np.concatenate([np.empty((0, 1)), *found])[:, 0]
         return shares
 
@@ -138,7 +139,7 @@ def _shares(sample: Sample, weights: Weights, threshold: float) -> Floats:
     """Return ``g = sum over l in the set of W[y, l]`` of each row; the threshold need not be on the grid."""
 
     def rest(values: Array, where: slice | Ints) -> Floats:
-        inside = engine.scores(values, sample.score.spec) <= threshold
+        inside = engine.of(values).scores(values, sample.score.spec) <= threshold
         which, table = weights.of(sample.labels[where], sample.parts[where])
         if table is None:
             return np.asarray((weights.constant or 0.0) * np.count_nonzero(inside, axis=1))

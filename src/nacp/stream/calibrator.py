@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Ints
-from nacp.calibrate import chosen_guarantee, informative_noise, warn_of_obstacles
+from nacp.calibrate import chosen_guarantee, warn_of_obstacles
 from nacp.calibration import Calibration
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
 from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.grid import CELLS, COARSE, GRID
-from nacp.coverage.sample import Sample
-from nacp.coverage.tally import MOST_POINTS, PART, Tally, Weights
+from nacp.coverage.tally import MOST_POINTS, PART, Sample, Tally, Weights
 from nacp.errors import InputError
 from nacp.files import (
     File,
@@ -264,7 +263,7 @@ class Calibrator:
         chosen.check_applies(self.noise, crossing)
         chosen.check_several(several=counts.several)
         alphas = check_alphas(alpha)
-        informative_noise(self.noise, counts.n, self.k)
+        noise_for(self.noise, self.k, counts.n)
         counted = Counted(counts.tallies, self._weights_of(counts.several), self.score)
         known = {name: getattr(self, name) for name in ("classes", "normalize", "from_logits")}
         known |= {"noise_basis": self._basis, "widths": counts.widths}

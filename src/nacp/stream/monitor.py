@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_fraction
-from nacp.coverage.sample import Sample
+from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.guarantees.base import percent
 from nacp.noise import UNSAID, NoiseLike, Unsaid

@@ -204,7 +204,7 @@ class OnlineCalibrator(Follower):
         with _MOVING:
             q, n, total = self._q, self.n, self._total
             for where in rows.slices():
-                scores = engine.scores(rows[where], self.calibration.score.spec)
+                scores = engine.of(rows[where]).scores(rows[where], self.calibration.score.spec)
                 share_of = self._shares(None if labels is None else labels[where])
                 for t, true in enumerate(truth[where].tolist()):
                     inside: Bools = scores[t] <= q

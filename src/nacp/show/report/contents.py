@@ -282,7 +282,7 @@ def _samples(
     numbers = None if given is None else check_labels(given, rows.n, cal.k, cal.classes)
     for row in chosen:
         where = np.array([row])
-        values, scores = rows.whole(where), engine.scores(rows[where], cal.score.spec)[0]
+        values, scores = rows.whole(where), engine.of(rows[where]).scores(rows[where], cal.score.spec)[0]
         order = np.lexsort((-values[0], scores))
         first = order[:_MOST_LABELS]
         text = None if descriptions is None else str(descriptions[row])
