@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from nacp.engine import torch as tested  # noqa: E402
 
 DEVICE = torch.device("lazy")  # this PyTorch knows no more of it than the name
-N, K, BLOCK = 1200, 120, 1 << 15  # points, classes, and entries of a block
+N, K, BLOCK = 2000, 120, 1 << 15  # points, classes, and entries of a block
 SAMPLE = 40  # so many rows tell how wide the numbers are
 
 

@@ -3,10 +3,10 @@
 Most guarantees need nothing but a tally.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -206,36 +206,33 @@ class Tally:
     @classmethod
     def of(cls, sample: Sample, weights: Weights, squares: bool = False) -> "Tally":
         """Tally a sample in one pass over its rows."""
-        spec, kinds = sample.score.spec, 1 if weights.constant is not None else 3
 
-        def count(values: Array, where: slice | Ints) -> _Counted:
-            return _count(values, spec, weights.of(sample.labels[where], sample.parts[where]), squares)
+        def weights_of(where: slice | Ints) -> tuple[Ints | None, Ints | None]:
+            return weights.of(sample.labels[where], sample.parts[where])
 
-        found = _added([*sample.rows.map(count)] or [_nothing(kinds, squares)])
+        kinds = 1 if weights.constant is not None else 3
+        cells, counts, sums = _counted(sample.rows, sample.score.spec, weights_of, kinds, squares)
         there = sample.parts > 0
         labels, parts = sample.labels[there], sample.parts[there]
         # The score of a given label was counted as a pair, so its cell is among those found.
-        places, m = np.searchsorted(found.cells, sample.label_cells[there]), len(found.cells)
-        pairs, gains, losses = (*found.counts, None, None)[:3]
-        if gains is not None and losses is not None:
+        places = np.searchsorted(cells, sample.label_cells[there])
+        if kinds == 3:
             whole = weights.whole(weights.own[labels] * parts)
-            np.add.at(gains, places, np.maximum(whole, 0))
-            np.add.at(losses, places, np.maximum(-whole, 0))
+            np.add.at(counts[1], places, np.maximum(whole, 0))
+            np.add.at(counts[2], places, np.maximum(-whole, 0))
         part = PART if sample.several else 1.0
         by_label = np.zeros(len(weights.own), dtype=np.int64)
         np.add.at(by_label, labels, np.rint((parts if sample.several else 1.0) / part).astype(np.int64))
-        return cls(
-            sample.n, sample.k, by_label, found.cells, np.bincount(places, minlength=m), pairs, gains, losses,
-            found.squares, weights.unit, part,
-        )  # fmt: skip
+        hits = np.bincount(places, minlength=len(cells))
+        pairs, gains, losses = (*counts, None, None)[:3]
+        return cls(sample.n, sample.k, by_label, cells, hits, pairs, gains, losses, sums, weights.unit, part)
 
     @classmethod
     def of_rows(cls, rows: Rows, spec: Spec) -> "Tally":
         """Tally rows without labels."""
-        blocks = rows.map(lambda values, where: _count(values, spec, (None, None), squares=True))
-        found = _added([*blocks] or [_nothing(1, squares=True)])
-        hits, by_label = np.zeros_like(found.cells), np.zeros(rows.k, dtype=np.int64)
-        return cls(rows.n, rows.k, by_label, found.cells, hits, found.counts[0], squares=found.squares)
+        cells, counts, sums = _counted(rows, spec, lambda _: (None, None), 1, squares=True)
+        hits, by_label = np.zeros_like(cells), np.zeros(rows.k, dtype=np.int64)
+        return cls(rows.n, rows.k, by_label, cells, hits, counts[0], squares=sums)
 
     @property
     def counts(self) -> list[Ints]:
@@ -254,20 +251,22 @@ class Tally:
                 raise InputError("tally", "can only be added to one with the same classes and noise model")
         if len(self.counts) != len(other.counts) or (self.squares is None) != (other.squares is None):
             raise InputError("tally", "can only be added to one with the same classes and noise model")
-        squares = None if other.squares is None else sign * other.squares
-        found = _added(
-            [
-                _Counted(self.cells, np.stack(self.counts), self.squares),
-                _Counted(other.cells, sign * np.stack(other.counts), squares),
-            ]
-        )
-        hits, pairs, gains, losses = (*found.counts, None, None)[:4]
+        cells = np.union1d(self.cells, other.cells)
+        counts = np.zeros((len(self.counts), len(cells)), dtype=np.int64)
+        counts[:, np.searchsorted(cells, self.cells)] += self.counts
+        counts[:, np.searchsorted(cells, other.cells)] += sign * np.stack(other.counts)
         by_label, n = self.by_label + sign * other.by_label, self.n + sign * other.n
-        if min(found.counts.min(initial=0), by_label.min(), n) < 0:
+        if min(counts.min(initial=0), by_label.min(), n) < 0:
             raise InputError("tally", "cannot be subtracted: the other one does not contain its points")
-        return Tally(
-            n, self.k, by_label, found.cells, hits, pairs, gains, losses, found.squares, self.unit, self.part
-        )
+        some = np.flatnonzero(counts.any(axis=0))
+        hits, pairs, gains, losses = (*counts[:, some], None, None)[:4]
+        squares = None
+        if self.squares is not None and other.squares is not None:
+            squares = self.squares + sign * other.squares
+        return replace(
+            self, n=n, by_label=by_label, cells=cells[some], hits=hits, pairs=pairs, gains=gains,
+            losses=losses, squares=squares,
+        )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tally) and all(
@@ -277,43 +276,28 @@ class Tally:
     __hash__ = None  # type: ignore[assignment]  # arrays
 
 
-class _Counted(NamedTuple):
-    """Sparse histograms: distinct cells, their counts of shape (kinds, cells), and sums of squares."""
+def _counted(
+    rows: Rows,
+    spec: Spec,
+    weights_of: Callable[[slice | Ints], tuple[Ints | None, Ints | None]],
+    kinds: int,
+    squares: bool,
+) -> tuple[Ints, Ints, Ints | None]:
+    """Return the cells that contain pairs, histograms over them, and sums of squared set sizes."""
 
-    cells: Ints
-    counts: Ints
-    squares: Ints | None
+    def count(values: Array, where: slice | Ints) -> tuple[int, Ints, Ints | None]:
+        found = engine.of(values).tally(values, spec, *weights_of(where))
+        return *found, _squares(values, spec) if squares else None
 
-
-def _count(values: Array, spec: Spec, weights: tuple[Ints | None, Ints | None], squares: bool) -> _Counted:
-    """Tally a block of rows."""
-    return _Counted(
-        *engine.of(values).tally(values, spec, *weights), _squares(values, spec) if squares else None
-    )
-
-
-def _nothing(kinds: int, squares: bool) -> _Counted:
-    sums = np.zeros(len(COARSE), dtype=np.int64) if squares else None
-    return _Counted(np.empty(0, dtype=np.int64), np.empty((kinds, 0), dtype=np.int64), sums)
-
-
-def _added(blocks: list[_Counted]) -> _Counted:
-    """Add one or more histograms."""
-    first, *others = blocks
-    if not others:
-        return _Counted(first.cells, first.counts.copy(), first.squares)
-    # Few cells are sorted; for many it is faster to add dense histograms of the whole grid.
-    every = np.concatenate([each.cells for each in blocks])
-    few = len(every) < CELLS // 8
-    cells = np.unique(every) if few else np.arange(CELLS)
-    total = np.zeros((len(first.counts), len(cells)), dtype=np.int64)
-    for each in blocks:
-        places = np.searchsorted(cells, each.cells) if few else each.cells
-        for kind, counts in zip(total, each.counts, strict=True):
-            kind[places] += counts
-    some = np.flatnonzero(total.any(axis=0))
-    squares = [each.squares for each in blocks if each.squares is not None]
-    return _Counted(cells[some], total[:, some], np.sum(squares, axis=0) if squares else None)
+    total, sums = np.zeros((kinds, CELLS), dtype=np.int64), np.zeros(len(COARSE), dtype=np.int64)
+    low, high = CELLS, 0
+    for first, counts, more in rows.map(count):
+        last = first + counts.shape[1]
+        total[:, first:last] += counts
+        low, high = min(low, first), max(high, last)
+        sums += 0 if more is None else more
+    cells = low + np.flatnonzero(total[0, low:high])
+    return cells, total[:, cells], sums if squares else None
 
 
 def sizes_of(values: Array, spec: Spec, cells: Ints) -> Floats:

@@ -89,8 +89,8 @@ class Engine(Protocol):
 
     def tally(
         self, values: Any, spec: Spec, which: Ints | None = None, table: Ints | None = None
-    ) -> tuple[Ints, Ints]:
-        """Count pairs by cell."""
+    ) -> tuple[int, Ints]:
+        """Count pairs by cell: return the first cell that contains a pair, and histograms from it on."""
 
     def shares(
         self,

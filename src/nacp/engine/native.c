@@ -141,7 +141,8 @@ enum { HPS, ENTRIES, RANKED };
 enum {
     P, ABOVE, UPTO, N_ABOVE, N_UPTO, TOP, SECOND, U, CONSTANT,
     ADD, SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM, MINIMUM, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
-    NEGATIVE, ABSOLUTE, SQRT, WHERE, CODES
+    NEGATIVE, ABSOLUTE, SQRT, WHERE, CODES,
+    REPEAT, RAISE /* operations of `evaluate` that formulas do not contain */
 };
 enum { PER_LABEL = N_UPTO + 1, QUANTITIES = U + 1, LONGEST_FORMULA = 64, CHUNK = 256 };
 
@@ -255,7 +256,10 @@ static double uniform_of(const Call *call, i64 i)
     const void *row = row_of(call, i);
     double value[CHUNK];
     call->entries->fetch(row, score->columns, score->hashed, value);
-    uint64_t sum = hash_of(call->entries->largest(row, call->k), score->keys[score->hashed]);
+    double largest;
+    if (call->ascending) call->entries->fetch(call->ascending, &(i64){(i + 1) * call->k - 1}, 1, &largest);
+    else largest = call->entries->largest(row, call->k);
+    uint64_t sum = hash_of(largest, score->keys[score->hashed]);
     for (i64 c = 0; c < score->hashed; c++) sum += hash_of(value[c], score->keys[c]);
     return (double)(mixed(sum) >> 11) * 0x1p-53;
 }
@@ -290,6 +294,8 @@ WIDE static void operate(int code, i64 n, const double *restrict a, const double
     case ABSOLUTE: EACH(fabs(a[i]));
     case SQRT: EACH(sqrt(a[i]));
     case WHERE: EACH(a[i] != 0 ? b[i] : c[i]);
+    case REPEAT: EACH(*a);
+    case RAISE: EACH(a[i] < -DBL_MAX ? -DBL_MAX : a[i]);
     default: break;
     }
 }
@@ -309,14 +315,12 @@ static void evaluate(Call *call, i64 n)
                 stack[depth++] = ranks->label[code] + from;
                 continue;
             }
-            if (code < CONSTANT)
-                for (i64 i = 0; i < number; i++) out[i] = ranks->row[code];
             depth -= operands_of(code);
-            operate(code, number, stack[depth], stack[depth + 1], stack[depth + 2], out);
+            if (code < CONSTANT) operate(REPEAT, number, ranks->row + code, NULL, NULL, out);
+            else operate(code, number, stack[depth], stack[depth + 1], stack[depth + 2], out);
             stack[depth++] = out;
         }
-        for (i64 i = 0; i < number; i++)
-            ranks->score[from + i] = stack[0][i] < -DBL_MAX ? -DBL_MAX : stack[0][i];
+        operate(RAISE, number, stack[0], NULL, NULL, ranks->score + from);
     }
 }
 
@@ -334,6 +338,14 @@ static void share_ranks(Ranks *ranks, i64 n)
         }
     }
     for (int q = ABOVE; q < PER_LABEL; q++) ranks->label[q] = ranks->tied[q];
+}
+
+/* Return whether some score is lower than the one before it, or is NaN. */
+WIDE static int falls(const double *score, i64 n)
+{
+    i64 found = 0;
+    for (i64 j = 1; j < n; j++) found |= !(score[j] >= score[j - 1]);
+    return found != 0;
 }
 
 /* Score the n most probable labels of row i and the ties of the last of them. Return their number. */
@@ -355,9 +367,7 @@ static i64 rank_first(Call *call, i64 i, i64 n)
     if (ranks->equal[0]) share_ranks(ranks, n);
     ranks->row[TOP] = p[0], ranks->row[SECOND] = n > 1 ? p[1] : 0;
     evaluate(call, n);
-    int rises = 1;
-    for (j = 1; j < n; j++) rises &= ranks->score[j] >= ranks->score[j - 1]; /* which NaN is not */
-    call->falls |= !rises || ranks->score[0] != ranks->score[0];
+    call->falls |= falls(ranks->score, n) || ranks->score[0] != ranks->score[0];
     return n;
 }
 
@@ -439,33 +449,27 @@ static const i64 *weights_of(const Weights *weights, const Call *call, i64 i)
     return weights->table ? weights->table + weights->which[i] * call->k : NULL;
 }
 
-/* Count pairs by cell. Write the cells that contain pairs, followed by 1 or 3 histograms over them. Return the number
-   of these cells, or -1 if there is no memory. */
-static i64 tally_rows(Call *call, const Weights *weights, i64 **found)
+/* Count pairs by cell, from the first to the last cell that contains a pair: one histogram, or three with weights. Return
+   the number of these cells, or -1 if there is no memory. */
+static i64 tally_rows(Call *call, const Weights *weights, i64 *first, i64 **found)
 {
-    i64 n = 0, measures = weights->table ? 3 : 1;
+    i64 last = CELLS, measures = weights->table ? 3 : 1;
     Counts counts = {{take(call, CELLS, 4, 1), take(call, CELLS, 4, 1)}, NULL};
     if (weights->table) counts.weights = take(call, CELLS, sizeof *counts.weights, 1);
-    i64 *cells = take(call, CELLS, sizeof *cells, 0);
     if (!prepare(call)) return -1;
     for (i64 i = 0; i < call->rows; i++) {
         cells_of_row(call, i, INFINITY);
         count_row(&call->cells, weights_of(weights, call, i), &counts);
     }
-    for (i64 c = 0; c < CELLS; c++) {
-        uint64_t some = counts.pairs[0][c] | counts.pairs[1][c];
-        if (counts.weights) some |= counts.weights[c][0] | counts.weights[c][1];
-        cells[n] = c;
-        n += some != 0;
+    const uint32_t *one = counts.pairs[0], *other = counts.pairs[1];
+    while (last > 0 && !(one[last - 1] | other[last - 1])) last--;
+    for (*first = 0; *first < last && !(one[*first] | other[*first]);) ++*first;
+    i64 n = last - *first, *out = *found = take(call, measures * n, sizeof *out, 0);
+    for (i64 j = 0, c = *first; out && j < n; j++, c++) {
+        out[j] = (i64)one[c] + other[c];
+        for (i64 m = 1; m < measures; m++) out[m * n + j] = (i64)counts.weights[c][m - 1];
     }
-    i64 *all = *found = take(call, (measures + 1) * n, sizeof *all, 0);
-    if (!all) return -1;
-    for (i64 j = 0; j < n; j++) {
-        i64 c = all[j] = cells[j];
-        all[n + j] = (i64)counts.pairs[0][c] + counts.pairs[1][c];
-        for (i64 m = 2; m <= measures; m++) all[m * n + j] = (i64)counts.weights[c][m - 2];
-    }
-    return n;
+    return out ? n : -1;
 }
 
 /* ---- shares ---- */
@@ -977,13 +981,14 @@ static PyObject *native_tally(PyObject *module, PyObject *arguments)
     Weights weights = {NULL, NULL};
     if (!block_open(call, values, score) || !order_open(call, sorted) || !weights_open(call, which, table, &weights))
         return finish(call, 0, NULL);
-    i64 *found = NULL, n;
+    i64 *found = NULL, first = 0, n;
     Py_BEGIN_ALLOW_THREADS
-    n = tally_rows(call, &weights, &found);
+    n = tally_rows(call, &weights, &first, &found);
     Py_END_ALLOW_THREADS
     if (n < 0) return finish(call, 0, NULL);
-    i64 items = n * (weights.table ? 4 : 2);
-    return finish(call, 1, PyByteArray_FromStringAndSize((const char *)found, (Py_ssize_t)sizeof *found * items));
+    Py_ssize_t size = (Py_ssize_t)sizeof *found * n * (weights.table ? 3 : 1);
+    PyObject *counts = PyByteArray_FromStringAndSize((const char *)found, size);
+    return finish(call, 1, counts ? Py_BuildValue("(LN)", (long long)first, counts) : NULL);
 }
 
 static PyObject *native_shares(PyObject *module, PyObject *arguments)
@@ -1092,7 +1097,7 @@ static PyMethodDef methods[] = {
     {"check", native_check, METH_VARARGS, "check(values, tolerance) -> bool"},
     {"uniforms", native_uniforms, METH_VARARGS, "uniforms(values, columns, keys, out)"},
     {"label_scores", native_label_scores, METH_VARARGS, "label_scores(values, score, labels, out)"},
-    {"tally", native_tally, METH_VARARGS, "tally(values, sorted, score, which, table) -> cells and counts"},
+    {"tally", native_tally, METH_VARARGS, "tally(values, sorted, score, which, table) -> first cell, counts"},
     {"shares", native_shares, METH_VARARGS,
      "shares(values, sorted, score, (cells, limit), (own, label_cells, scale), which, table, out)"},
     {"sets", native_sets, METH_VARARGS, "sets(values, sorted, score, thresholds, allow_empty, sizes) -> labels"},

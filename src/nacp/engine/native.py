@@ -96,15 +96,14 @@ def label_scores(values: Array, spec: Spec, labels: Ints) -> Floats:
 
 def tally(
     values: Array, spec: Spec, which: Ints | None = None, table: Ints | None = None
-) -> tuple[Ints, Ints]:
+) -> tuple[int, Ints]:
     """Count pairs by cell: see `nacp.engine.numpy.tally`."""
     rows, score, order = _described(values, spec, placed=table is not None)
     if score is None:
         return numpy.tally(values, spec, which, table)
     which = None if which is None else _plain(which)
-    found = np.frombuffer(_called(_native.tally, rows, order, score, which, table), dtype=np.int64)
-    found = found.reshape(2 if table is None else 4, -1)
-    return found[0], found[1:]
+    first, counts = _called(_native.tally, rows, order, score, which, table)
+    return first, np.frombuffer(counts, dtype=np.int64).reshape(1 if table is None else 3, -1)
 
 
 def shares(

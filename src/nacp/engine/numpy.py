@@ -149,8 +149,8 @@ _CELLS_OF_CODES: Ints = grid.cells_of_probabilities(
 
 def tally(
     values: Array, spec: Spec, which: Ints | None = None, table: Ints | None = None
-) -> tuple[Ints, Ints]:
-    """Count pairs by cell: return the cells that contain pairs, and histograms over these cells.
+) -> tuple[int, Ints]:
+    """Count pairs by cell: return the first cell that contains a pair, and histograms from it to the last.
 
     Without a table of weights, there is one histogram, the number of pairs: shape (1, cells). With a table
     there are three: pairs, sums of positive weights, and sums of the absolute values of negative weights.
@@ -166,8 +166,9 @@ def tally(
             weights = table[which[pairs.rows], pairs.columns]
             np.add.at(counts[1], pairs.cells, np.maximum(weights, 0))
             np.add.at(counts[2], pairs.cells, np.maximum(-weights, 0))
-    cells = np.flatnonzero(counts.any(axis=0))
-    return cells, counts[:, cells]
+    cells = np.flatnonzero(counts[0])
+    first, last = (int(cells[0]), int(cells[-1]) + 1) if len(cells) else (0, 0)
+    return first, counts[:, first:last]
 
 
 def shares(

@@ -97,7 +97,7 @@ def label_scores(values: Any, spec: Spec, labels: Ints) -> Floats:
     return _fetched(found[:, 0])
 
 
-def tally(values: Any, spec: Spec, which: Ints | None = None, table: Ints | None = None) -> tuple[Ints, Ints]:
+def tally(values: Any, spec: Spec, which: Ints | None = None, table: Ints | None = None) -> tuple[int, Ints]:
     """Count pairs by cell: see `nacp.engine.numpy.tally`."""
     rows = _rows(values)
     if _needs_numpy(spec):
@@ -107,10 +107,9 @@ def tally(values: Any, spec: Spec, which: Ints | None = None, table: Ints | None
     if table is not None:
         weights = _weights(which, table, rows.device)
         counts += [_added(places, each.clamp(min=0), grid.CELLS) for each in (weights, -weights)]
-    counted = torch.stack(counts)
-    cells = counted.any(dim=0).nonzero()[:, 0]
-    found = _fetched(torch.cat([cells[None], counted[:, cells]]))
-    return found[0], found[1:]
+    cells = counts[0].nonzero()[:, 0]
+    first, last = (int(cells[0]), int(cells[-1]) + 1) if len(cells) else (0, 0)
+    return first, _fetched(torch.stack(counts)[:, first:last])
 
 
 def shares(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,7 +62,6 @@ class NoiseBasis(NamedTuple):
     caveat: str
 
 
-@runtime_checkable
 class Estimate(Protocol):
     """A noise model that was estimated for k classes, such as `nacp.NoiseEstimate`."""
 
@@ -105,7 +104,7 @@ def as_noise(noise: NoiseLike) -> Noise | None:
     """
     if noise is None or isinstance(noise, Noise):
         return noise
-    if isinstance(noise, Estimate):
+    if _is_estimate(noise):
         return noise.noise
     if isinstance(noise, str | type) or callable(noise):
         problem = "must be a rate, a (k, k) matrix, a noise model such as nacp.UniformNoise(0.2), or None"
@@ -123,7 +122,7 @@ def noise_for(noise: NoiseLike, k: int, n: int | None = None) -> Noise | None:
 
     With n, raise an error too if the labels of n points carry no information under the model.
     """
-    if isinstance(noise, Estimate) and noise.k != k:
+    if _is_estimate(noise) and noise.k != k:
         remedy = f"estimate it for {k:,}, or state the model itself, such as its rate"
         raise InputError("noise", f"was estimated for {noise.k:,} classes, not for {k:,}", remedy=remedy)
     found = as_noise(noise)
@@ -134,7 +133,11 @@ def noise_for(noise: NoiseLike, k: int, n: int | None = None) -> Noise | None:
 
 def basis_of(noise: NoiseLike | Unsaid) -> NoiseBasis | None:
     """Return the conditions under which an estimate holds; None for a model that was stated."""
-    return noise.basis if isinstance(noise, Estimate) else None
+    return getattr(noise, "basis", None)
+
+
+def _is_estimate(noise: NoiseLike | Unsaid) -> TypeGuard[Estimate]:
+    return hasattr(noise, "basis")
 
 
 def noise_by_group(noise: Any, groups: Any, n: int, k: int) -> tuple[NoiseByGroup, Ints]:
