@@ -131,6 +131,9 @@ def same(found: Any, expected: Any) -> None:
         for one, other in zip(found, expected, strict=True):
             same(one, other)
         return
+    if isinstance(expected, int):
+        assert found == expected
+        return
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected, strict=True)
     if expected.dtype.kind == "f":
