@@ -226,4 +226,5 @@ def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
         empty = np.flatnonzero(~inside.any(axis=1))
         some = -values[empty] if spec.kernel == "ranked" else found[empty]
         inside[empty] = some == some.min(axis=1, keepdims=True)
-    return inside.sum(axis=1), np.nonzero(inside)[1].astype(np.int32)
+    labels = np.flatnonzero(inside) % inside.shape[1]  # much faster than the columns of np.nonzero
+    return np.count_nonzero(inside, axis=1), labels.astype(np.int32)
