@@ -54,19 +54,17 @@ def cells_of_probabilities(p: NDArray[Any]) -> NDArray[np.int64]:
 
 def _cells(scores: NDArray[np.float64], to_one: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the cells of scores, given also 1 - score without rounding errors."""
-    low, below_one = scores < 0.5, to_one >= 0
+    low = scores < 0.5
     distance = np.where(low, scores, to_one)
     # If scores increase with the distance, the next grid point is farther from 0 or 1; otherwise nearer.
-    rising = np.where(low, distance > 0, ~below_one)
+    rising = np.where(low, distance > 0, ~(distance >= 0))
     magnitude = np.abs(distance)
-    words = magnitude.view(np.int64) - (rising & (magnitude > 0))
-    codes = (words >> _SHIFT) - _FIRST_CODE + rising
-    positive = np.clip(codes, 0, len(_ALL))
-    found = np.where(
-        low,
-        np.where(rising, ZERO + 1 + positive, ZERO - np.clip(codes + 1, 0, len(_ALL))),
-        np.where(rising, ONE + 1 + positive, np.where(codes < 0, ONE, HALF + len(_SMALL) - codes)),
-    )
+    words = magnitude.view(np.int64)
+    words -= rising & (magnitude > 0)
+    words >>= _SHIFT
+    words -= _FIRST_CODE - 1
+    steps = np.clip(words, 0, len(_ALL), out=words)
+    found: NDArray[np.int64] = np.where(low, ZERO, ONE) + np.where(rising, steps + 1, -steps)
     return found
 
 

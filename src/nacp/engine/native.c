@@ -62,11 +62,8 @@ static inline int32_t cell_of(double score, double to_one)
     uint64_t word;
     memcpy(&word, &magnitude, sizeof word);
     word -= (uint64_t)(rising & (magnitude > 0));
-    int32_t code = (int32_t)(word >> (52 - CELL_BITS)) - ((1023 + LOWEST) << CELL_BITS) + rising;
-    int32_t up = clip(code, 0, ALL) + 1;
-    int32_t if_low = rising ? ZERO_CELL + up : ZERO_CELL - clip(code + 1, 0, ALL);
-    int32_t if_high = rising ? ONE_CELL + up : code < 0 ? ONE_CELL : HALF_CELL + SMALL - code;
-    return low ? if_low : if_high;
+    int32_t steps = clip((int32_t)(word >> (52 - CELL_BITS)) - ((1023 + LOWEST) << CELL_BITS) + 1, 0, ALL);
+    return (low ? ZERO_CELL : ONE_CELL) + (rising ? steps + 1 : -steps);
 }
 
 WIDE static void cells_of(const double *restrict scores, i64 n, int32_t *restrict cells)

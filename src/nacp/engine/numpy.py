@@ -126,19 +126,20 @@ def _pairs(values: Array, spec: Spec, placed: bool, highest: int = grid.INFINITE
         return _Pairs(rows, ordered, grid.cells_of(found).reshape(-1))
     if spec.kernel == "hps" and highest < grid.INFINITE:
         flat = np.flatnonzero(values.reshape(-1) >= -spec.thresholds[highest])
-        return _Pairs(flat // k, flat % k, grid.cells_of_probabilities(values.reshape(-1)[flat]))
+        return _Pairs(flat // k, flat % k, _cells_of_probabilities(values.reshape(-1)[flat]))
+    if spec.kernel == "hps":
+        return _Pairs(rows, np.tile(np.arange(k), n), _cells_of_probabilities(values.reshape(-1)))
     return _Pairs(rows, np.tile(np.arange(k), n), spec.cells_of(scores(values, spec)).reshape(-1))
 
 
-def _tally_of_probabilities(values: Array) -> Ints:
-    """Return the histogram of the cells of 1 - p for float32 entries, mostly by their leading bits."""
-    flat = values.reshape(-1)
-    by_code = np.bincount(
-        np.minimum(np.abs(flat).view(np.uint32) >> 13, _CODE_OF_HALF), minlength=_CODE_OF_HALF + 1
-    )
-    counts = np.zeros(grid.CELLS, dtype=np.int64)
-    np.add.at(counts, _CELLS_OF_CODES, by_code[:-1])
-    return counts + np.bincount(grid.cells_of_probabilities(flat[flat >= 0.5]), minlength=grid.CELLS)
+def _cells_of_probabilities(p: Array) -> Ints:
+    """Return the cells of the scores 1 - p; those of float32 below 1/2 from their leading bits."""
+    if p.dtype != np.float32:
+        return grid.cells_of_probabilities(p)
+    cells = _CELLS_OF_CODES[np.minimum(np.abs(p).view(np.uint32) >> 13, _CODE_OF_HALF - 1)]
+    large = np.flatnonzero(p >= 0.5)
+    cells[large] = grid.cells_of_probabilities(p[large])
+    return cells
 
 
 _CODE_OF_HALF = 126 << 10  # the first 19 bits of 1/2 as a float32
@@ -155,20 +156,19 @@ def tally(
     Without a table of weights, there is one histogram, the number of pairs: shape (1, cells). With a table
     there are three: pairs, sums of positive weights, and sums of the absolute values of negative weights.
     """
-    counts = np.zeros((1 if table is None else 3, grid.CELLS), dtype=np.int64)
-    if table is None and spec.kernel == "hps" and values.dtype == np.float32:
-        counts[0] = _tally_of_probabilities(values)
-    else:
-        pairs = _pairs(values, spec, placed=table is not None)
-        counts[0] = np.bincount(pairs.cells, minlength=grid.CELLS)
-        if table is not None:
-            assert which is not None
-            weights = table[which[pairs.rows], pairs.columns]
-            np.add.at(counts[1], pairs.cells, np.maximum(weights, 0))
-            np.add.at(counts[2], pairs.cells, np.maximum(-weights, 0))
-    cells = np.flatnonzero(counts[0])
-    first, last = (int(cells[0]), int(cells[-1]) + 1) if len(cells) else (0, 0)
-    return first, counts[:, first:last]
+    pairs = _pairs(values, spec, placed=table is not None)
+    if not len(pairs.cells):
+        return 0, np.zeros((1 if table is None else 3, 0), dtype=np.int64)
+    first = int(pairs.cells.min())
+    places = pairs.cells - first
+    counts = np.bincount(places)[None]
+    if table is None:
+        return first, counts
+    assert which is not None
+    weights, sums = table[which[pairs.rows], pairs.columns], np.zeros((2, counts.shape[1]), dtype=np.int64)
+    np.add.at(sums[0], places, np.maximum(weights, 0))
+    np.add.at(sums[1], places, np.maximum(-weights, 0))
+    return first, np.concatenate([counts, sums])
 
 
 def shares(

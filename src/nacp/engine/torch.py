@@ -201,14 +201,8 @@ def _cells_of(scores: Tensor, to_one: Tensor) -> Tensor:
     rising = torch.where(low, scores > 0, to_one < 0)
     magnitude = torch.where(low, scores, to_one).abs()
     words = magnitude.view(torch.int64) - (rising & (magnitude > 0)).to(torch.int64)
-    codes = (words >> grid._SHIFT) - grid._FIRST_CODE + rising
-    up, down = codes.clamp(0, grid.ZERO), (codes + 1).clamp(0, grid.ZERO)
-    between = torch.where(codes < 0, grid.ONE, grid.ONE - 1 - codes)
-    return torch.where(
-        low,
-        torch.where(rising, grid.ZERO + 1 + up, grid.ZERO - down),
-        torch.where(rising, grid.ONE + 1 + up, between),
-    )
+    steps = ((words >> grid._SHIFT) - (grid._FIRST_CODE - 1)).clamp(0, grid.ZERO)
+    return torch.where(low, grid.ZERO, grid.ONE) + torch.where(rising, steps + 1, -steps)
 
 
 def _evaluated(formula: Formula | None, quantities: Mapping[str, Any]) -> Tensor:

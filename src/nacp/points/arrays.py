@@ -38,7 +38,9 @@ def block_entries(in_place: bool) -> int:
 
     Converted blocks and NumPy's temporary arrays should fit into the cache.
     """
-    return 1 << 20 if in_place and current().NAME != "numpy" else 1 << 18
+    if current().NAME == "numpy":
+        return 1 << 16
+    return 1 << 20 if in_place else 1 << 18
 
 
 def block_rows(k: int, in_place: bool = False) -> int:
