@@ -291,11 +291,7 @@ def test_a_gap_that_one_run_does_not_show_is_estimated():
 
 
 def test_scores_that_are_spread_out_have_a_gap_below_one_over_n():
-    rng = np.random.default_rng(0)
-    labels = rng.integers(10, size=4000)
-    logits = rng.standard_normal((4000, 10)) + 5 * np.eye(10)[labels]
-    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    noisy = nacp.UniformNoise(0.2).sample(labels, 10, rng)
+    probs, _, noisy = sample(4000, NOISES["uniform"])
     cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="expected")
     assert 0 < cal.gap < 1 / 4000
     assert cal.note is None
@@ -329,11 +325,7 @@ def test_a_class_that_hardly_occurs_is_covered_on_average():
 
 
 def test_classes_with_enough_points_are_not_refused():
-    rng = np.random.default_rng(0)
-    labels = rng.integers(5, size=5000)
-    logits = rng.standard_normal((5000, 5)) + 4 * np.eye(5)[labels]
-    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    noisy = nacp.UniformNoise(0.2).sample(labels, 5, rng)
+    probs, _, noisy = sample(6000, NOISES["uniform"])
     for guarantee in ("expected", WORST_CASE):
         cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee=guarantee, by="class")
         assert max(cal.thresholds.values()) < 1
@@ -341,24 +333,18 @@ def test_classes_with_enough_points_are_not_refused():
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoiseModelWarning")
-@pytest.mark.parametrize("by", [None, "class"])
-def test_both_ends_of_an_interval_use_the_correction_of_the_upper_end(by):
+def test_both_ends_of_an_interval_use_the_correction_of_the_upper_end():
     """The tail bound is not convex in the rate: with corrections of their own a rate between could fail."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(5, size=3000)
-    logits = rng.standard_normal((3000, 5)) + 4 * np.eye(5)[labels]
-    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    noisy = nacp.UniformNoise(0.2).sample(labels, 5, rng)
-    options = {"guarantee": nacp.Expected("worst-case"), "by": by, "alpha": 0.2}
-    interval = nacp.calibrate(probs, noisy, noise=nacp.UniformNoise(0.2, interval=(0.1, 0.3)), **options)
-    upper = nacp.calibrate(probs, noisy, noise=0.3, **options)
-    if by is None:
-        assert interval.correction == upper.correction
-        return
-    masses = []
-    for rate in (0.1, 0.3):
-        inverse = nacp.UniformNoise(rate).inverse(5)
-        masses.append(inverse.push(np.bincount(noisy, minlength=5).astype(float)))
+    probs, _, noisy = sample(3600, NOISES["uniform"])
+    doubtful = nacp.UniformNoise(0.2, interval=(0.1, 0.3))
+    options = {"guarantee": WORST_CASE, "alpha": 0.2}
+    interval, upper = (nacp.calibrate(probs, noisy, noise=noise, **options) for noise in (doubtful, 0.3))
+    assert interval.correction == upper.correction
+    interval, upper = (
+        nacp.calibrate(probs, noisy, noise=noise, by="class", **options) for noise in (doubtful, 0.3)
+    )
+    counts = np.bincount(noisy, minlength=K).astype(float)
+    masses = [nacp.UniformNoise(rate).inverse(K).push(counts) for rate in (0.1, 0.3)]
     for i, cal in interval.groups.items():
         # What is added to the target is a number of points, divided by the mass of the group at one end.
         points = (upper.groups[i].correction - 0.2 / 1000) * masses[1][i]

@@ -8,9 +8,7 @@ pool, so that it is known exactly and only the calibration is random.
 import math
 import re
 import warnings
-from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -91,35 +89,6 @@ def test_the_correction_is_what_calibrate_adds_to_the_target(guarantee):
     assert cal.promise in " ".join(str(cal).split())
 
 
-@dataclass(frozen=True)
-class Cautious(Corrected):
-    """A guarantee of one's own."""
-
-    delta: float = 0.5
-    name: ClassVar[str] = "cautious"
-
-    def correction(self, problem):
-        return math.sqrt(math.log(1 / self.delta) / problem.n)
-
-    def promise(self, alpha):
-        return f"for {1 - self.delta:g} of calibration sets, coverage is about {1 - alpha:g}"
-
-
-def test_a_guarantee_of_ones_own_needs_a_class_and_an_entry(monkeypatch):
-    monkeypatch.setitem(GUARANTEES, "cautious", Cautious)
-    probs, labels = twins.simulate("cifar10", n=2000, random_state=1)
-    noisy = NOISE.sample(labels, 10, random_state=1)
-    cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="cautious", delta=1e-4)
-    assert cal.guarantee == Cautious(1e-4)
-    assert cal.correction == math.sqrt(math.log(1e4) / 2000)
-    assert cal.estimate >= 0.9 + cal.correction
-    planned = {row.guarantee.name: row for row in nacp.plan(k=10, noise=0.2, n=2000, delta=1e-4).rows}
-    assert planned["cautious"].guarantee == cal.guarantee
-    assert planned["cautious"].correction == cal.correction
-    rows = nacp.compare(probs, noisy, noise=0.2, scores=["hps"], delta=1e-4).rows
-    assert [row.calibration for row in rows if row.guarantee == "cautious"] == [cal]
-
-
 HUGE = {
     "1e300": np.float64(1e300),
     "1e-300": np.float64(1e-300),
@@ -150,29 +119,23 @@ ALPHA = 0.1
 EPSILON = 0.2
 
 
-class Setting(NamedTuple):
-    """A population of `size` rows of one twin, and `runs` calibration sets of n points."""
-
-    twin: str
-    size: int
-    n: int
-    runs: int
-
-
-SETTINGS = [
-    Setting("cifar10", 20_000, 1000, 100),
-    Setting("cifar100", 10_000, 1000, 60),
-]
-everywhere = pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: s.twin)
-by_score = pytest.mark.parametrize("score", ["hps", "aps"])
+N = 1000
+RUNS = {"cifar10": 100, "cifar100": 60}
+METHODS = {
+    "oracle": {"noise": None, "guarantee": "split"},
+    "ignorant": {"noise": None, "guarantee": "split"},
+    "none": {"noise": NOISE, "guarantee": "none"},
+    "nacp": {"noise": NOISE, "guarantee": nacp.NACP(delta=0.001)},
+}
 
 
 class Population:
-    """The pool, with its true coverage and mean set size at every threshold."""
+    """Rows of a twin, with their true coverage and mean set size at every threshold."""
 
-    def __init__(self, twin, size, score):
-        self.probs, self.labels = twins.simulate(twin, n=size, random_state=11)
-        self.size, self.k = self.probs.shape
+    def __init__(self, twin, score):
+        self.twin, self.size = twin, 20_000
+        self.probs, self.labels = twins.simulate(twin, n=self.size, random_state=11)
+        self.k = self.probs.shape[1]
         self.score = nacp.APS(seed=1) if score == "aps" else nacp.HPS()
         self._true = np.sort(self.score.label_scores(self.probs, self.labels))
         self._all = np.sort(self.score.scores(self.probs), axis=None)
@@ -187,41 +150,31 @@ class Population:
         """Return the mean size of the smallest sets of this coverage."""
         return self.set_size(self._true[np.ceil(np.asarray(coverage) * self.size).astype(int) - 1])
 
+    @cache  # noqa: B019  (as many as there are parameters of the fixture)
+    def thresholds(self, method):
+        """Return the thresholds of one method on many calibration sets."""
+        found = []
+        for run in range(RUNS[self.twin]):
+            rng = np.random.default_rng(run)
+            rows = rng.integers(self.size, size=N)
+            labels = self.labels[rows]
+            if method != "oracle":
+                labels = NOISE.sample(labels, self.k, rng)
+            options = {"alpha": ALPHA, "score": self.score} | METHODS[method]
+            found.append(nacp.calibrate(self.probs[rows], labels, **options).threshold)
+        return np.array(found)
 
-@cache
-def population(twin, size, score):
-    return Population(twin, size, score)
 
-
-@cache
-def thresholds(setting, score, method):
-    """Return the thresholds of one method on the runs of a setting."""
-    pool = population(setting.twin, setting.size, score)
-    noise = nacp.UniformNoise(EPSILON)
-    options = {
-        "oracle": {"noise": None, "guarantee": "split"},
-        "ignorant": {"noise": None, "guarantee": "split"},
-        "none": {"noise": noise, "guarantee": "none"},
-        "nacp": {"noise": noise, "guarantee": nacp.NACP(delta=0.001)},
-    }[method]
-    found = []
-    for run in range(setting.runs):
-        rng = np.random.default_rng(run)
-        rows = rng.integers(pool.size, size=setting.n)
-        labels = pool.labels[rows]
-        if method != "oracle":
-            labels = noise.sample(labels, pool.k, rng)
-        found.append(
-            nacp.calibrate(pool.probs[rows], labels, alpha=ALPHA, score=pool.score, **options).threshold
-        )
-    return np.array(found)
+@pytest.fixture(scope="module", params=[(twin, score) for twin in RUNS for score in ("hps", "aps")], ids=str)
+def pool(request):
+    return Population(*request.param)
 
 
 def standard_error(values):
     return values.std(ddof=1) / math.sqrt(len(values))
 
 
-def bias_allowance(pool, n):
+def bias_allowance(pool):
     """Return how far from 1 - alpha the mean coverage without a correction may lie, of the order 1/n.
 
     Add a fresh point to the n: for the threshold of the n + 1, which treats them alike, the fresh point is
@@ -233,52 +186,29 @@ def bias_allowance(pool, n):
     r is the growth of the mean size divided by k.
     """
     growth = (pool.size_at(0.92) - pool.size_at(0.88)) / 0.04 / pool.k
-    norm = nacp.UniformNoise(EPSILON).condition(pool.k)
-    jump = (1 + n / pool.size) / (1 - EPSILON)
+    jump = (1 + N / pool.size) / (1 - EPSILON)
     walk = (1 - EPSILON + EPSILON * growth) / (1 - EPSILON) ** 2
-    return (norm + jump + walk) / n
+    return (NOISE.condition(pool.k) + jump + walk) / N
 
 
-@everywhere
-@by_score
-def test_without_a_correction_coverage_is_right_on_average(setting, score):
-    pool = population(setting.twin, setting.size, score)
-    coverage = pool.coverage(thresholds(setting, score, "none"))
-    allowance = 4 * standard_error(coverage) + bias_allowance(pool, setting.n)
-    assert abs(coverage.mean() - (1 - ALPHA)) <= allowance
-
-
-@everywhere
-@by_score
-def test_without_a_correction_about_half_of_the_calibration_sets_fall_short(setting, score):
-    pool = population(setting.twin, setting.size, score)
-    short = pool.coverage(thresholds(setting, score, "none")) < 1 - ALPHA
+def test_without_a_correction_coverage_is_right_on_average_and_half_of_the_sets_fall_short(pool):
+    coverage = pool.coverage(pool.thresholds("none"))
+    assert abs(coverage.mean() - (1 - ALPHA)) <= 4 * standard_error(coverage) + bias_allowance(pool)
     # A binomial share, whose probability is 1/2 up to the bias in units of the spread of the coverage.
-    spread = pool.coverage(thresholds(setting, score, "none")).std()
-    tilt = bias_allowance(pool, setting.n) / spread / math.sqrt(2 * math.pi)
-    assert abs(short.mean() - 0.5) <= 4 * math.sqrt(0.25 / setting.runs) + tilt
+    tilt = bias_allowance(pool) / coverage.std() / math.sqrt(2 * math.pi)
+    assert abs(np.mean(coverage < 1 - ALPHA) - 0.5) <= 4 * math.sqrt(0.25 / len(coverage)) + tilt
 
 
-@everywhere
-@by_score
-def test_nacp_covers_in_every_run(setting, score):
-    q = thresholds(setting, score, "nacp")
-    assert population(setting.twin, setting.size, score).coverage(q).min() >= 1 - ALPHA
+def test_nacp_covers_in_every_run_and_split_conformal_prediction_clean_labels_on_average(pool):
+    q = pool.thresholds("nacp")
+    assert pool.coverage(q).min() >= 1 - ALPHA
     assert np.isfinite(q).all(), "and not by holding all classes"
-
-
-@everywhere
-@by_score
-def test_split_conformal_covers_clean_labels_on_average(setting, score):
-    coverage = population(setting.twin, setting.size, score).coverage(thresholds(setting, score, "oracle"))
+    coverage = pool.coverage(pool.thresholds("oracle"))
     assert coverage.mean() >= 1 - ALPHA - 4 * standard_error(coverage)
 
 
-@everywhere
-@by_score
-def test_noise_aware_sets_are_as_small_as_with_clean_labels(setting, score):
-    pool = population(setting.twin, setting.size, score)
-    q = thresholds(setting, score, "none")
+def test_noise_aware_sets_are_as_small_as_with_clean_labels(pool):
+    q = pool.thresholds("none")
     sizes = pool.set_size(q)
     # Size is a curve s(F) of coverage. To second order E s(F) - s(0.9) is slope x bias + s''/2 x variance;
     # both from the population, the second as (s(0.9 + h) - 2 s(0.9) + s(0.9 - h))/8 at h = 2 deviations.
@@ -286,10 +216,9 @@ def test_noise_aware_sets_are_as_small_as_with_clean_labels(setting, score):
     low, oracle, high = pool.size_at(1 - ALPHA + 2 * spread * np.array([-1, 0, 1]))
     slope = (high - low) / (4 * spread)
     curvature = abs(high - 2 * oracle + low) / 8
-    allowance = 4 * standard_error(sizes) + slope * bias_allowance(pool, setting.n) + curvature
+    allowance = 4 * standard_error(sizes) + slope * bias_allowance(pool) + curvature
     assert abs(sizes.mean() - oracle) <= allowance
-    noisy = pool.set_size(thresholds(setting, score, "ignorant")).mean()
-    assert sizes.mean() + 4 * standard_error(sizes) < noisy
+    assert sizes.mean() + 4 * standard_error(sizes) < pool.set_size(pool.thresholds("ignorant")).mean()
 
 
 @pytest.mark.slow

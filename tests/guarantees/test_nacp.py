@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 import nacp
 from nacp.guarantees.nacp import matrix_correction, nacp_correction
+from tests.guarantees.problems import NOISES, K, sample
 
 PAIRS = 0.8 * np.eye(4) + 0.2 * np.eye(4)[[1, 0, 3, 2]]
 
@@ -26,14 +27,11 @@ def test_the_correction_is_the_least_over_all_parts_of_delta(delta):
     assert matrix_correction(900, low, high, delta) == pytest.approx(best / 30, rel=1e-3)
 
 
-def test_without_negative_weights_all_of_delta_is_for_the_positive_ones():
+def test_it_is_close_to_the_constant_of_the_paper_and_needs_no_part_of_delta_for_what_is_never_negative():
     assert matrix_correction(100, 0.0, 1.0, 0.05) == pytest.approx(deviation(0.05) / 10, rel=1e-6)
-
-
-@pytest.mark.parametrize("rate", [0.1, 0.3])
-def test_it_is_close_to_the_constant_of_the_paper(rate):
-    found = matrix_correction(5000, -rate / (1 - rate), 1 / (1 - rate), 0.001)
-    assert found == pytest.approx(nacp_correction(5000, rate, 0.001), rel=0.03)
+    for rate in (0.1, 0.3):
+        found = matrix_correction(5000, -rate / (1 - rate), 1 / (1 - rate), 0.001)
+        assert found == pytest.approx(nacp_correction(5000, rate, 0.001), rel=0.03)
 
 
 def test_the_estimate_exceeds_the_truth_by_more_with_probability_delta_at_most():
@@ -53,29 +51,12 @@ def test_the_estimate_exceeds_the_truth_by_more_with_probability_delta_at_most()
 
 @pytest.mark.parametrize("labels", ["one", "several"])
 def test_any_matrix_gets_a_promise_for_nearly_all_calibration_sets(labels):
-    rng = np.random.default_rng(1)
-    true = rng.integers(4, size=6000)
-    logits = rng.standard_normal((6000, 4)) + 3 * np.eye(4)[true]
-    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    noise = nacp.MatrixNoise(PAIRS)
-    given = noise.sample(true, 4, rng)
+    noise = NOISES["matrix"]
+    probs, true, given = sample(6000, noise)
     if labels == "several":
-        given = np.column_stack([given, noise.sample(true, 4, rng)])
+        given = np.column_stack([given, noise.sample(true, K, random_state=1)])
     cal = nacp.calibrate(probs, given, noise=noise, guarantee="nacp", delta=0.05)
-    low, high = noise.range(4)
+    low, high = noise.range(K)
     assert cal.correction == pytest.approx(matrix_correction(6000, low, high, 0.05))
     assert cal.estimate >= 0.9 + cal.correction
     assert "at least 95% of calibration sets" in cal.promise
-
-
-def test_a_stream_gets_the_same_threshold():
-    rng = np.random.default_rng(1)
-    true = rng.integers(4, size=3000)
-    probs = rng.dirichlet(np.ones(4), 3000) * 0.3 + 0.7 * np.eye(4)[true]
-    noise = nacp.MatrixNoise(PAIRS)
-    noisy = noise.sample(true, 4, rng)
-    stream = nacp.Calibrator(k=4, noise=noise)
-    for start in range(0, 3000, 700):
-        stream.update(probs[start : start + 700], noisy[start : start + 700])
-    whole = nacp.calibrate(probs, noisy, noise=noise, guarantee="nacp")
-    assert stream.finish(guarantee="nacp").threshold == whole.threshold
