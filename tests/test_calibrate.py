@@ -52,6 +52,7 @@ def test_alpha_and_delta_lie_strictly_between_0_and_1(value):
         (lambda: calibrate(labels=[[0], [1, 2]]), ["labels", "different lengths"]),
         (lambda: calibrate(guarantee=nacp.ACNL(priors=[0.5, 0.5])), ["priors", "4 positive", "(2,)"]),
         (lambda: calibrate(guarantee=nacp.CRCP([0, 0, 0.5, 0.5])), ["priors", "positive", "smallest 0"]),
+        (lambda: nacp.Expected("best"), ["rule", "'exchange', 'worst-case'"]),
         (lambda: nacp.RAPS(penalty=-1), ["penalty", "at least 0", "-1"]),
         (lambda: nacp.RAPS(penalty=np.nan), ["penalty", "at least 0", "nan"]),
         (lambda: nacp.RAPS(free=1.5), ["free", "whole number", "1.5"]),

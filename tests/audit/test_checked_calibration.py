@@ -37,7 +37,7 @@ def test_with_checked_labels_each_group_has_its_own(points):
     for name in (0, 1):
         mine = checked[checked % 2 == name]
         scores = np.sort(1 - probs[mine, truth[mine]].astype(np.float64))
-        assert cal.groups[name].threshold == GRID[cells_of(scores[int(np.ceil(0.8 * 121)) - 1])]
+        assert cal.groups[name].threshold == GRID[cells_of(scores)[int(np.ceil(0.8 * 121)) - 1]]
     with pytest.warns(nacp.NoValidThresholdWarning, match="none of its labels were checked"):
         nacp.calibrate(
             probs, noisy, clean=(checked[::2], truth[checked[::2]]), groups=groups, small="all", **known
