@@ -136,7 +136,7 @@ def _cells_of_probabilities(p: Array) -> Ints:
     """Return the cells of the scores 1 - p; those of float32 below 1/2 from their leading bits."""
     if p.dtype != np.float32:
         return grid.cells_of_probabilities(p)
-    cells = _CELLS_OF_CODES[np.minimum(np.abs(p).view(np.uint32) >> 13, _CODE_OF_HALF - 1)]
+    cells: Ints = _CELLS_OF_CODES[np.minimum(np.abs(p).view(np.uint32) >> 13, _CODE_OF_HALF - 1)]
     large = np.flatnonzero(p >= 0.5)
     cells[large] = grid.cells_of_probabilities(p[large])
     return cells
