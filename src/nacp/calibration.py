@@ -29,6 +29,7 @@ from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
     from nacp.advice.diagnosis import Diagnosis
+    from nacp.audit.plan import AuditPlan
     from nacp.predictor import Predictor
 
 
@@ -213,16 +214,13 @@ class Calibration:
         labels: ArrayLike,
         *,
         clean: Any = None,
-        audit_probs: ArrayLike | None = None,
-        audit_labels: ArrayLike | None = None,
+        audit: AuditPlan | None = None,
         level: float = 0.05,
     ) -> Diagnosis:
         """Ask whether the noise model can be right; see `nacp.diagnose`."""
         from nacp.advice.diagnosis import diagnose
 
-        return diagnose(
-            self, probs, labels, clean=clean, audit_probs=audit_probs, audit_labels=audit_labels, level=level
-        )
+        return diagnose(self, probs, labels, clean=clean, audit=audit, level=level)
 
     def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0) -> Rows:
         """Check rows that are to be seen as the calibration points were."""

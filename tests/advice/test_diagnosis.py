@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy import stats
 
 import nacp
 from nacp.advice import regions
+from nacp.audit.checked_calibration import open_checked
 from nacp.coverage.grid import GRID, cells_of_probabilities
 from nacp.coverage.tally import Sample
 from nacp.paper import twins
@@ -184,27 +186,6 @@ def test_labels_taken_as_they_are_are_never_rejected(population):
         nacp.calibrate(*one, noise=None, alpha=0.6).diagnose(*one)
 
 
-@wrong_on_purpose
-def test_clean_labels_are_compared_with_the_promise(population):
-    probs, labels = population
-    noise = nacp.UniformNoise(0.2)
-    noisy = noise.sample(labels[:5000], 100, random_state=1)
-    for stated, short, generous in ((0.2, False, False), (0.28, True, False), (0.1, False, True)):
-        cal = nacp.calibrate(probs[:5000], noisy, noise=stated, guarantee="none")
-        found = cal.diagnose(
-            probs[:5000], noisy, audit_probs=probs[5000:9000], audit_labels=labels[5000:9000]
-        )
-        covered = nacp.evaluate(cal.predict_set(probs[5000:9000]), labels[5000:9000]).coverage
-        assert found.audit.coverage == covered
-        sets = cal.predict_set(probs[:5000])
-        shares = (sets.contains(noisy) - stated * sets.sizes / 100) / (1 - stated)
-        assert found.audit.error == pytest.approx(math.sqrt(shares.var() / 5000 + 0.09 / 4000))
-        assert (found.audit.short, found.audit.generous) == (short, generous)
-        assert f"{covered:.4f}" in str(found)
-    with pytest.raises(ValueError, match="audit_probs and audit_labels belong together"):
-        cal.diagnose(probs[:5000], noisy, audit_probs=probs)
-
-
 # Checked labels
 
 
@@ -334,6 +315,48 @@ def test_a_calibration_from_checked_labels_has_no_model_to_test():
     for call in (nacp.diagnose, nacp.compatible_radius):
         with pytest.raises(nacp.InputError, match="made with noise= and without clean="):
             call(cal, probs, noisy)
+
+
+@wrong_on_purpose
+def test_a_plan_is_thinned_to_a_random_sample_of_all_points():
+    """Shares of both strata are those of all points, and so is the coverage of a set."""
+    rng = np.random.default_rng(27)
+    probs, truth, noisy = checked_points(3000, rng)
+    plan = nacp.choose_audit(probs, noisy, budget=400, alpha=0.2)
+    cal = nacp.calibrate(probs, noisy, noise=0.1, alpha=0.2, guarantee="none")
+    assert plan.outside.mean() > 1.3 * plan.counts[1] / (plan.n - plan.pilot)
+    _, _, _, audit = open_checked(
+        probs, noisy, (plan.rows, truth[plan.rows]), 0, plan, normalize=False, classes=None
+    )
+    everywhere, hit = np.isin(plan.rows, plan.rows[plan.outside]), cal.predict_set(probs).contains(truth)
+    found = [audit.random_part(np.random.default_rng(seed)) for seed in range(200)]
+    number = np.mean([len(each) for each in found])
+    assert number > 200
+    share = np.mean([np.isin(audit.rows[each], plan.rows[everywhere]).mean() for each in found])
+    assert share == pytest.approx(plan.counts[1] / (plan.n - plan.pilot), abs=0.01)
+    # All parts come from the same 400 checked labels.
+    covered = np.mean([hit[audit.rows[each]].mean() for each in found])
+    assert covered == pytest.approx(hit.mean(), abs=4 * math.sqrt(0.2 * 0.8 / 400))
+
+
+@wrong_on_purpose
+def test_labels_that_a_plan_chose_refute_a_claim_and_need_the_plan():
+    rng = np.random.default_rng(28)
+    probs, truth, noisy = checked_points(3000, rng)
+    plan = nacp.choose_audit(probs, noisy, budget=400, alpha=0.2)
+    chosen = {"clean": (plan.rows, truth[plan.rows]), "audit": plan}
+    cal = nacp.calibrate(probs, noisy, noise=0.1, alpha=0.2, guarantee="none")
+    found = nacp.diagnose(cal, probs, noisy, **chosen).claim
+    rests = nacp.calibrate(probs, noisy, alpha=0.2, guarantee="none", **chosen)
+    by_plan = nacp.diagnose(replace(cal, native_threshold=rests.native_threshold), probs, noisy, **chosen)
+    assert by_plan.claim.found == pytest.approx(rests.estimate)
+    covered = cal.predict_set(probs).contains(truth).mean()
+    assert abs(found.found - covered) < 4 * found.error
+    with pytest.raises(nacp.InputError, match="audit needs clean"):
+        nacp.diagnose(cal, probs, noisy, audit=plan)
+    other = nacp.calibrate(probs, noisy, noise=0.1, score="aps", guarantee="none")
+    with pytest.raises(nacp.InputError, match=r"score must be HPS\(\)"):
+        nacp.diagnose(other, probs, noisy, **chosen)
 
 
 @wrong_on_purpose

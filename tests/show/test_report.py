@@ -123,10 +123,10 @@ def test_clean_labels_and_infinite_thresholds_have_a_page():
 
 
 def test_the_noise_model_is_examined(report):
-    probs, noisy, test_probs, test_labels = data()
+    probs, noisy, *_ = data()
     cal = quiet_calibrate(alpha=0.125, score="raps")
     contents = report.contents
-    assert contents.diagnosis == cal.diagnose(probs, noisy, audit_probs=test_probs, audit_labels=test_labels)
+    assert contents.diagnosis == cal.diagnose(probs, noisy)
     assert contents.sensitivity == nacp.sensitivity(cal, probs, noisy)
     assert "Diagnosis.</strong> The noise model is not rejected" in report.html
     assert "Estimated.</strong>" not in report.html

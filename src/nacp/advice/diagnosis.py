@@ -21,8 +21,9 @@ from numpy.typing import ArrayLike
 from nacp._types import Floats, Ints
 from nacp.advice.printout import Printout, TextTable
 from nacp.advice.regions import Check, bet, regions_of, shares_and_doubts
-from nacp.audit.checked_labels import open_clean
-from nacp.audit.checked_sample import CheckedSample, deal
+from nacp.audit.checked_calibration import for_checked, open_checked
+from nacp.audit.checked_sample import Audit, CheckedSample
+from nacp.audit.plan import AuditPlan
 from nacp.calibration import Calibration
 from nacp.checks import check_fraction
 from nacp.coverage.curve import Curve
@@ -32,7 +33,6 @@ from nacp.errors import InputError
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.guarantees import Problem
 from nacp.marginal import lowest_end
-from nacp.metrics import evaluate
 from nacp.noise import NO_NOISE
 from nacp.points import check_aligned, check_labels
 from nacp.points.lazy import in_memory
@@ -42,20 +42,6 @@ _RADIUS_STEP = 0.005
 # One fifth of the points, but not more than this, choose the threshold at which claims are tested.
 _LEARN_PART, _LEARN_MAX = 5, 2000
 _GROUPS_SHOWN = 30
-
-
-class AuditCheck(NamedTuple):
-    """Coverage on clean labels, compared with the promise and the estimate.
-
-    `coverage` is the share of clean labels in their sets, and `error` is ``sqrt(sd(g)^2/n + alpha (1 -
-    alpha)/n_test)``: of the threshold and of the test points. Coverage is `short` if it is below the target,
-    and `generous` if it is above the estimate of exactly known noise, by more than the level allows.
-    """
-
-    coverage: float
-    error: float
-    short: bool
-    generous: bool
 
 
 class ClaimCheck(NamedTuple):
@@ -116,10 +102,6 @@ class Diagnosis:
         The noise model in words.
     checks : tuple of Check
         The tests of regions.
-    audit : AuditCheck or None
-        Coverage on clean labels of other points, if there were any.
-    target, estimate : float
-        The target 1 - alpha and the estimated coverage of the calibration.
     claim : ClaimCheck or None
         The test of the model's claim against checked labels, if there were any.
     """
@@ -128,26 +110,12 @@ class Diagnosis:
     level: float
     model: str
     checks: tuple[Check, ...]
-    audit: AuditCheck | None
-    target: float
-    estimate: float
     claim: ClaimCheck | None = None
 
     def __str__(self) -> str:
         said = [self._verdict]
         if self.claim is not None:
             said.append(on_one_line(self.claim))
-        if self.audit is not None:
-            result = f"compatible with the target {self.target:.6g}."
-            if self.audit.short:
-                result = f"too little for a target of {self.target:.6g}. The noise may be overstated."
-            elif self.audit.generous:
-                result = (
-                    f"the target {self.target:.6g} is kept, but {self.estimate:.4f} was estimated; the noise "
-                    "may be understated, and sets larger than need be."
-                )
-            coverage = f"{self.audit.coverage:.4f} ± {self.audit.error:.4f}"
-            said.append(f"Coverage of the clean labels is {coverage}: {result}")
         return wrapped("\n".join(said))
 
     @property
@@ -250,23 +218,13 @@ def diagnose(
     probs: ArrayLike,
     labels: ArrayLike,
     *,
-    clean: Any = None,
-    audit_probs: ArrayLike | None = None,
-    audit_labels: ArrayLike | None = None,
-    level: float = 0.05,
-    groups: None = None,
+    clean: Any = ...,
+    audit: AuditPlan | None = ...,
+    level: float = ...,
 ) -> Diagnosis: ...
 @overload
 def diagnose(
-    cal: GroupedCalibration,
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    clean: None = None,
-    audit_probs: None = None,
-    audit_labels: None = None,
-    level: float = 0.05,
-    groups: Any = None,
+    cal: GroupedCalibration, probs: ArrayLike, labels: ArrayLike, *, level: float = ..., groups: Any = ...
 ) -> Diagnosis | GroupedDiagnosis: ...
 def diagnose(
     cal: Calibration | GroupedCalibration,
@@ -274,8 +232,7 @@ def diagnose(
     labels: ArrayLike,
     *,
     clean: Any = None,
-    audit_probs: ArrayLike | None = None,
-    audit_labels: ArrayLike | None = None,
+    audit: AuditPlan | None = None,
     level: float = 0.05,
     groups: Any = None,
 ) -> Diagnosis | GroupedDiagnosis:
@@ -294,11 +251,11 @@ def diagnose(
     probs, labels : arrays of shape (n, k) and (n,)
         Points with noisy labels: those of the calibration, or others.
     clean : array of shape (n,) or pair (rows, labels), optional
-        True labels of some of these points, picked at random, as in `calibrate`: the coverage that the model
-        claims at the threshold is compared with them, which detects understated noise, too. Half of the level
-        goes to this test.
-    audit_probs, audit_labels : arrays of shape (m, k) and (m,), optional
-        Other points with clean labels, on which coverage is compared with the promise.
+        Checked labels of some of these points, as in `calibrate`: the coverage that the model claims at the
+        threshold is compared with them, which detects understated noise, too. Half of the level goes to this
+        test.
+    audit : AuditPlan, optional
+        The plan by which the labels to check were chosen, as in `calibrate`.
     level : float, default=0.05
         A right model is rejected with at most this probability, exactly (plus one minus the confidence of
         an interval of rates or a radius).
@@ -326,21 +283,24 @@ def diagnose(
     True
     """
     if isinstance(cal, GroupedCalibration):
-        given = {"clean": clean, "audit_probs": audit_probs, "audit_labels": audit_labels}
-        for name in (name for name, each in given.items() if each is not None):
+        for name in (name for name, each in {"clean": clean, "audit": audit}.items() if each is not None):
             remedy, spoken = "evaluate sets with groups=", "use nacp evaluate --groups"
             raise InputError(name, "cannot be used with a calibration by group", remedy=remedy, spoken=spoken)
         check_aligned(groups, probs)
         return _by_group(cal, opened(cal.calibrations[0], probs, labels), level, groups)
     if groups is not None:
         raise InputError("groups", "has no effect: the calibration has one threshold for all")
-    check_aligned(clean, probs, said="clean")
-    check_aligned(clean, labels, "labels", "clean")
-    sample = opened(cal, probs, labels)
-    checked = None if clean is None else open_clean(clean, sample.n, sample.k, cal.classes)
-    return _diagnosis_of(
-        sample, cal, checked=checked, audit_probs=audit_probs, audit_labels=audit_labels, level=level
-    )
+    if clean is None:
+        if audit is not None:
+            raise InputError("audit", "needs clean, the labels that were checked by it")
+        return _diagnosis_of(opened(cal, probs, labels), cal, level)
+    if labels is None:
+        raise InputError("labels", "must be given: the noise model is about noisy labels")
+    in_memory("probs", probs, "here")
+    _check_model(cal)
+    for_checked("pac", None, "last", None, audit, cal.score)
+    rows, numbers, _, checked = open_checked(probs, labels, clean, cal.random_state, audit, **cal.row_options)
+    return _diagnosis_of(Sample.of(rows, numbers, cal.score), cal, level, checked)
 
 
 def _by_group(
@@ -351,13 +311,12 @@ def _by_group(
     if cal.members is not None:
         if groups is not None:
             raise InputError("groups", "has no effect: thresholds differ by class, not by row")
-        return _diagnosis_of(sample, cal.calibrations[0], level=level)
+        return _diagnosis_of(sample, cal.calibrations[0], level)
     places = cal.places(sample.labels[:, 0], groups)
     rows = {name: np.flatnonzero(places == g) for g, name in enumerate(cal.names)}
     tested = [name for name, own in rows.items() if len(own) > 1]
     found = {
-        name: _diagnosis_of(sample.some(rows[name]), cal.groups[name], level=level / len(tested))
-        for name in tested
+        name: _diagnosis_of(sample.some(rows[name]), cal.groups[name], level / len(tested)) for name in tested
     }
     return GroupedDiagnosis(level, found, {name: len(own) for name, own in rows.items()})
 
@@ -369,20 +328,12 @@ def opened(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
     return Sample.of(rows, check_labels(labels, rows.n, rows.k, cal.classes), cal.score)
 
 
-def _diagnosis_of(
-    sample: Sample,
-    cal: Calibration,
-    *,
-    checked: tuple[Ints, Ints] | None = None,
-    audit_probs: ArrayLike | None = None,
-    audit_labels: ArrayLike | None = None,
-    level: float = 0.05,
-) -> Diagnosis:
+def _diagnosis_of(sample: Sample, cal: Calibration, level: float, checked: Audit | None = None) -> Diagnosis:
     """Return the diagnosis of a calibration's noise model on a sample."""
     check_fraction("level", level)
     _check_model(cal)
     radius = lowest_end(cal.noise)[1]
-    claim = None if checked is None else _check_claim(sample, cal, *checked, level / 2)
+    claim = None if checked is None else _check_claim(sample, cal, checked, level / 2)
     regions = regions_of(sample, cal, doubtful=radius > 0)
     each = level / len(regions) / (1 if claim is None else 2)
     checks = tuple(region.check(each, radius) for region in regions)
@@ -392,9 +343,6 @@ def _diagnosis_of(
         level=level,
         model="labels taken as they are" if cal.noise is None else cal.noise.describe(cal.k),
         checks=checks,
-        audit=_check_audit(sample, cal, audit_probs, audit_labels, level),
-        target=1 - cal.alpha,
-        estimate=cal.estimate,
         claim=claim,
     )
 
@@ -450,45 +398,16 @@ def compatible_radius(
     return next((step for step in range(steps) if not rejected(step)), steps) * _RADIUS_STEP
 
 
-def _check_audit(
-    sample: Sample, cal: Calibration, probs: ArrayLike | None, labels: ArrayLike | None, level: float
-) -> AuditCheck | None:
-    """Compare coverage of clean labels with the promise and with the estimate."""
-    from scipy.special import ndtri
-
-    if probs is None and labels is None:
-        return None
-    if probs is None or labels is None:
-        missing = "audit_probs" if probs is None else "audit_labels"
-        raise InputError(missing, "is missing; audit_probs and audit_labels belong together")
-    found = evaluate(cal.predict_set(probs), labels)
-    deviation = 0.0
-    if math.isfinite(cal.native_threshold):
-        curve = Curve.of(sample, lowest_end(cal.noise)[0])
-        cells = np.searchsorted(curve.spec.thresholds, [cal.native_threshold])
-        deviation = float(curve.deviations(sample, cells)[0])
-    error = math.sqrt(deviation**2 / cal.n + cal.alpha * (1 - cal.alpha) / found.n)
-    allowed = -float(ndtri(level)) * error
-    # The estimate under an interval or a radius is a lower bound, so that more coverage is expected.
-    exactly = cal.noise is None or cal.noise.doubt.exact
-    return AuditCheck(
-        coverage=found.coverage,
-        error=error,
-        short=found.coverage < 1 - cal.alpha - allowed,
-        generous=exactly and found.coverage > cal.estimate + allowed,
-    )
-
-
-def _check_claim(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, level: float) -> ClaimCheck:
-    """Compare the coverage that the noise model claims with the true labels of rows picked at random."""
+def _check_claim(sample: Sample, cal: Calibration, audit: Audit, level: float) -> ClaimCheck:
+    """Compare the coverage that the noise model claims with checked labels."""
     noise = cal.noise or NO_NOISE
     radius, thresholds = noise.doubt.radius, sample.score.spec.thresholds
     curves = [Curve.of(sample, end) for end in noise.doubt.ends]
-    learn, checked, others = _deal(sample.n, rows, cal.random_state)
+    rows, truth = audit.rows, audit.labels
+    learn, checked, others = _deal(sample.n, audit, cal.random_state)
     tested = _tested_cell(sample, cal, curves[0], learn)
     own = int(np.searchsorted(thresholds, cal.native_threshold))
     at = np.array([own if own < INFINITE else tested])
-    audit = deal(sample.n, sample.k, rows, truth, cal.random_state)
     audited = CheckedSample(sample, audit, noise.matrix(sample.k))
     (found,), (spread,) = audited.estimates(thresholds[at], audited.strata_of([cal.alpha])[0])
     claim, deviation = min(
@@ -522,15 +441,16 @@ def _check_claim(sample: Sample, cal: Calibration, rows: Ints, truth: Ints, leve
     )
 
 
-def _deal(n: int, rows: Ints, seed: int) -> tuple[Ints, Ints, Ints]:
+def _deal(n: int, audit: Audit, seed: int) -> tuple[Ints, Ints, Ints]:
     """Divide all rows at random: those that choose the threshold, the checked ones that are compared, and
     those with which these are compared. The first are unchecked, as far as there are enough.
     """
     rng = np.random.default_rng(seed)
-    checked, others = (rng.permutation(part) for part in (rows, np.setdiff1d(np.arange(n), rows)))
+    checked = audit.rows[audit.random_part(rng)]
+    others = rng.permutation(np.setdiff1d(np.arange(n), checked))
     aside = min(n // _LEARN_PART, _LEARN_MAX)
-    learn = np.concatenate([others, checked])[:aside]
-    return learn, checked[max(aside - len(others), 0) :], others[aside:]
+    learn = np.concatenate([others, checked[::-1]])[:aside]
+    return learn, checked[: len(checked) - max(aside - len(others), 0)], others[aside:]
 
 
 def _tested_cell(sample: Sample, cal: Calibration, curve: Curve, learn: Ints) -> int:

@@ -65,6 +65,26 @@ class Audit:
     plan: AuditPlan | None = None  # by which points were chosen; None if they were picked at random
     given: tuple[int, Ints] | None = None  # of how many points these are which; None if these are all
 
+    def random_part(self, rng: np.random.Generator) -> Ints:
+        """Return the places of checked points that are a random sample of all points, in a random order.
+
+        A plan checks points outside more often than others, so some of these are left out: strata are drawn
+        as often as they occur, until one of them has no checked point left.
+        """
+        order = rng.permutation(len(self.rows))
+        if self.plan is None or not self.plan.outside.any():
+            return order
+        outside = np.isin(self.rows[order], self.plan.rows[self.plan.outside])
+        drawn = rng.permutation(np.arange(self.plan.n - self.plan.pilot) < self.plan.counts[1])
+        places = np.where(drawn, np.cumsum(drawn), np.cumsum(~drawn)) - 1
+        left = places < np.where(drawn, np.count_nonzero(outside), np.count_nonzero(~outside))
+        end = len(left) if left.all() else int(np.argmin(left))
+        found = np.empty(end, dtype=np.int64)
+        for side in (True, False):
+            mine = drawn[:end] == side
+            found[mine] = order[outside == side][places[:end][mine]]
+        return found
+
 
 def deal(n: int, k: int, rows: Ints, labels: Ints, seed: int) -> Audit:
     """Return a random audit: of the points that were not checked, a random part is the pilot."""

@@ -42,10 +42,13 @@ def diagnose_command(
         matrix, noisy, _ = read_points(
             probs, labels, cal.classes, k=cal.k, clean=clean, groups=groups, drop=drop_unlabelled
         )
-        grouping: Any = None if groups is None else read_groups(groups, len(matrix), cal.classes)
-        checked = None if clean is None else read_clean(clean, len(matrix), cal.classes, noisy=labels)
+        given: dict[str, Any] = {"level": level}
+        if groups is not None:
+            given["groups"] = read_groups(groups, len(matrix), cal.classes)
+        if clean is not None:
+            given["clean"] = read_clean(clean, len(matrix), cal.classes, noisy=labels)
         say("diagnosing")
-        found = nacp.diagnose(cal, matrix, noisy, clean=checked, level=level, groups=grouping)
+        found = nacp.diagnose(cal, matrix, noisy, **given)
     if isinstance(found, GroupedDiagnosis):
         document = {
             "rejected": found.rejected,

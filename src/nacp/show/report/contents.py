@@ -265,9 +265,7 @@ def _diagnosis(given: Given, cal: Calibration, comparison: Comparison) -> Diagno
         return None if model is None else diagnose(model, given.probs, given.labels, clean=given.clean)
     if cal.noise is None:
         return None
-    truth = given.test_labels
-    judged = None if truth is None else given.test_probs
-    return diagnose(cal, given.probs, given.labels, audit_probs=judged, audit_labels=truth)
+    return diagnose(cal, given.probs, given.labels)
 
 
 def _samples(
