@@ -1,9 +1,15 @@
 """A saved calibration is plain JSON and comes back as it was; any other file is refused."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import warnings
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import date
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +19,7 @@ from typer.testing import CliRunner
 import nacp
 from nacp.cli import app
 from nacp.errors import InputError
-from nacp.files import rebuild, write_whole
+from nacp.files import rebuild, sealed, write_whole
 from nacp.guarantees import GUARANTEES
 from nacp.noise import NOISES
 from nacp.scores import SCORES
@@ -182,6 +188,9 @@ def test_a_loaded_calibration_has_no_curve_and_says_what_does(tmp_path):
         _ = again.curve
 
 
+# Saving
+
+
 def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
     old = calibrate(alpha=0.3)
     old.save(tmp_path / "cal.json")
@@ -201,6 +210,122 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["cal.json"]
 
 
+def save_often(path, number):
+    text = str(number) * 100_000
+    for _ in range(55):
+        write_whole(path, "w", lambda file: file.write(text))
+
+
+@pytest.mark.parametrize(
+    "executor", [ThreadPoolExecutor, pytest.param(ProcessPoolExecutor, marks=pytest.mark.slow)]
+)
+def test_writers_at_once_leave_one_of_their_files(executor, tmp_path):
+    path, numbers = tmp_path / "cal.json", range(1, 9)
+    options = {} if executor is ThreadPoolExecutor else {"mp_context": get_context("spawn")}
+    with executor(8 if executor is ThreadPoolExecutor else 3, **options) as pool:
+        list(pool.map(save_often, [path] * 8, numbers))
+    assert path.read_text() in [str(number) * 100_000 for number in numbers]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such modes")
+def test_a_file_keeps_its_mode_and_a_new_one_has_the_usual_one(tmp_path):
+    path, cal = tmp_path / "cal.json", calibrate()
+    umask = os.umask(0o027)
+    try:
+        for mode in (0o640, 0o600, 0o664):
+            if path.exists():
+                path.chmod(mode)
+            cal.save(path)
+            assert path.stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(umask)
+
+
+def test_a_private_file_is_private_while_it_is_written(tmp_path):
+    path = tmp_path / "cal.json"
+    path.touch(mode=0o600)
+
+    def look(file):
+        assert [each.stat().st_mode & 0o077 for each in tmp_path.iterdir()] == [0, 0]
+
+    write_whole(path, "w", look)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_links_are_followed_at_the_given_name_only(tmp_path, monkeypatch):
+    victim, real, link = (tmp_path / name for name in ("victim", "real.json", "link.json"))
+    victim.write_text("untouched")
+    link.symlink_to(real)
+    cal = calibrate()
+    cal.save(link)
+    assert (nacp.load(real), link.is_symlink()) == (cal, True)
+    monkeypatch.setattr("nacp.files.secrets.token_hex", lambda _: "known")
+    (tmp_path / ".nacp-known.partial").symlink_to(victim)
+    with pytest.raises(FileExistsError) as caught:
+        cal.save(real)
+    assert caught.value.filename == str(real)
+    assert victim.read_text() == "untouched"
+
+
+KILLED = """
+import os, signal, sys
+from nacp.files import write_whole
+
+def killed(file):
+    file.write("half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+write_whole(sys.argv[1], "w", killed)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no kill -9")
+def test_a_killed_process_leaves_the_old_file_and_what_can_be_told_and_deleted(tmp_path):
+    path, cal = tmp_path / "cal.json", calibrate()
+    cal.save(path)
+    assert subprocess.run([sys.executable, "-c", KILLED, path], check=False).returncode == -9
+    assert nacp.load(path) == cal
+    (left,) = tmp_path.glob(".nacp-*.partial")
+    left.unlink()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_leaves_the_old_file_and_names_it(tmp_path):
+    path, cal = tmp_path / "cal.json", calibrate()
+    cal.save(path)
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # as a full disk, from that size on
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_whole(path, "wb", lambda file: file.write(bytes(100_000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert nacp.load(path) == cal
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_written_is_blamed_by_the_name_that_was_given(tmp_path):
+    for folder in ("none", "/proc/self"):
+        path = tmp_path / folder / "cal.json"
+        with pytest.raises(OSError, match=r"No such file|denied") as caught:
+            calibrate().save(path)
+        assert caught.value.filename == str(path)
+
+
+def test_what_is_saved_reaches_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+    done, sync, replace = [], os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda number: (sync(number), done.append(os.fstat(number).st_size)))
+    monkeypatch.setattr(Path, "replace", lambda *names: (replace(*names), done.append("replaced")))
+    write_whole(tmp_path / "cal.json", "wb", lambda file: file.write(bytes(12)))
+    assert done[:2] == [12, "replaced"]
+    assert len(done) == 3 or os.name == "nt", "the folder too"
+
+
 # Refused
 
 
@@ -212,6 +337,11 @@ def refusal(path, content, **options):
     return str(caught.value)
 
 
+def changed(stored, **fields):
+    """Return a file with other values of some fields and the checksum that fits."""
+    return json.dumps(sealed(stored | fields))
+
+
 def document(tmp_path, **options):
     calibrate(**options).save(tmp_path / "original.json")
     return json.loads((tmp_path / "original.json").read_text(encoding="utf-8"))
@@ -220,7 +350,7 @@ def document(tmp_path, **options):
 DAMAGED = {
     "alpha": [0, 1, "0.1", None, [0.1]],
     "n": ["many", None, 0, -5, 2.5],
-    "k": ["many", None, 0, -5, 2.5],
+    "k": ["many", None, 0, -5, 2.5, 10**11],
     "score": [None, 3, "hps", {}, {"name": "asp"}, {"name": "hps", "x": 1}, {"name": "aps", "seed": "x"}],
     "noise": [
         *(3, "uniform", {}, {"name": "u"}, {"name": "uniform", "rate": 2}, {"name": "matrix", "P": [[1]]}),
@@ -230,11 +360,11 @@ DAMAGED = {
     ],
     "guarantee": [None, {}, {"name": "nap"}, {"name": "nacp", "delta": 2}, {"name": "acnl", "priors": "x"}],
     "crossing": ["middle", None],
-    "correction": ["much", None, "nan"],
+    "correction": ["much", None, "nan", -3],
     "threshold": ["low", None, "nan", [0.5], 0.5, "inf"],
     "native_threshold": ["low", None, "nan", [0.5], 0.5, "inf"],
-    "estimate": ["good", None, "nan"],
-    "deviation": ["some", "nan", [0.5]],
+    "estimate": ["good", None, "nan", 1.5],
+    "deviation": ["some", "nan", [0.5], -1],
     "obstacle": [3, ["none"]],
     "note": [3, ["none"]],
     "random_state": ["none", -1, 0.5],
@@ -266,27 +396,50 @@ def test_other_files_are_refused(content, words, tmp_path):
 
 @pytest.mark.parametrize("version", [0, 2, "1", None, 1.5])
 def test_another_version_is_refused(version, tmp_path):
-    message = refusal(tmp_path / "cal.json", json.dumps(document(tmp_path) | {"version": version}))
+    message = refusal(tmp_path / "cal.json", changed(document(tmp_path), version=version))
     assert f"has version {version!r}" in message
     assert "reads 1" in message
+
+
+def test_a_changed_or_missing_part_is_found_by_the_checksum(tmp_path):
+    stored, path = document(tmp_path), tmp_path / "cal.json"
+    without = {name: value for name, value in stored.items() if name != "checksum"}
+    for other in (stored | {"alpha": 0.9}, stored | {"more": 1}, without):
+        assert "is damaged: its checksum does not fit" in refusal(path, json.dumps(other))
+    path.write_text(json.dumps(dict(sorted(stored.items()))))  # laid out in another way
+    nacp.load(path)
+    twice = json.dumps(stored).replace('"alpha"', '"alpha": 0.9, "alpha"', 1)
+    assert "it has a key twice" in refusal(path, twice)
+
+
+def test_a_flipped_bit_never_changes_what_is_loaded(tmp_path):
+    path = tmp_path / "cal.json"
+    cal = calibrate(noise=nacp.UniformNoise(0.1, interval=(0.05, 0.15), confidence=0.95), guarantee="pac")
+    cal.save(path)
+    data = path.read_bytes()
+    for at in range(0, len(data), 2):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << at // 2 % 7]) + data[at + 1 :])
+        try:
+            assert nacp.load(path) == cal  # a blank in the layout
+        except InputError:
+            continue
 
 
 @pytest.mark.parametrize("field", DAMAGED)
 def test_a_damaged_or_missing_field_is_refused(field, tmp_path):
     stored, path = document(tmp_path), tmp_path / "cal.json"
-    nan = [float("nan")] if field in ("correction", "native_threshold", "estimate") else []
-    for value in DAMAGED[field] + nan:
-        assert str(path) in refusal(path, json.dumps(stored | {field: value})), value
+    for value in DAMAGED[field]:
+        assert "cannot be used" in refusal(path, changed(stored, **{field: value})), value
     del stored[field]
-    assert field in refusal(path, json.dumps(stored))
+    assert field in refusal(path, changed(stored))
 
 
 def test_a_refusal_names_the_file_the_field_and_the_known_names(tmp_path):
     stored, path = document(tmp_path), tmp_path / "cal.json"
-    said = refusal(path, json.dumps(stored | {"score": {"name": "asp"}}))
+    said = refusal(path, changed(stored, score={"name": "asp"}))
     assert "'asp'" in said
     assert "'aps'" in said
-    said = refusal(path, json.dumps(stored | {"n": 0}))
+    said = refusal(path, changed(stored, n=0))
     assert said == f"{path} cannot be used: n must be a whole number of at least 1; found 0"
     np.save(tmp_path / "probs.npy", NEW)
     told = CliRunner().invoke(app, ["predict", str(path), str(tmp_path / "probs.npy")])
@@ -302,10 +455,13 @@ def test_a_threshold_that_is_not_the_native_one_is_refused(score, tmp_path):
     stored = document(tmp_path, score=score)
     assert stored["threshold"] == stored["native_threshold"] + score.offset
     for field in ("threshold", "native_threshold"):
-        changed = stored | {field: stored[field] + 1e-9}
-        assert "threshold must be native_threshold" in refusal(tmp_path / "cal.json", json.dumps(changed))
-    infinite = stored | {"threshold": "inf", "native_threshold": "inf"}
-    (tmp_path / "cal.json").write_text(json.dumps(infinite))
+        other = changed(stored, **{field: stored[field] + 1e-9})
+        assert "threshold must be native_threshold" in refusal(tmp_path / "cal.json", other)
+    impossible = changed(stored, threshold=6.0, native_threshold=6.0 - score.offset)
+    if score.span[1] < 6:
+        said = refusal(tmp_path / "cal.json", impossible)
+        assert "threshold must be a threshold of HPS(), from 0 to 1; found 6.0" in said
+    (tmp_path / "cal.json").write_text(changed(stored, threshold="inf", native_threshold="inf"))
     assert nacp.load(tmp_path / "cal.json").threshold == np.inf
 
 
@@ -331,7 +487,7 @@ RATES = {"name": "uniform", "rate": 0.1, "interval": [0.05, 0.2], "confidence": 
     ids=str,
 )
 def test_a_promise_that_does_not_hold_for_the_noise_is_refused(change, tmp_path):
-    said = refusal(tmp_path / "cal.json", json.dumps(document(tmp_path) | change))
+    said = refusal(tmp_path / "cal.json", changed(document(tmp_path), **change))
     assert "cannot be used: guarantee" in said
     with pytest.raises(ValueError, match=r"\w"):
         calibrate(

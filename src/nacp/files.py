@@ -4,8 +4,9 @@ import hashlib
 import json
 import math
 import os
+import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, TypeVar
 
@@ -28,6 +29,8 @@ _FORMAT, _GROUPED = "nacp.calibration", "nacp.grouped_calibration"
 _VERSION = 1
 # The fields that all groups have in common, stored once.
 _SHARED = ("alpha", "k", "score", "noise", "noise_basis", "classes", "crossing", "widths", "warnings")
+_MOST_CLASSES = 2**31 - 1
+_DAMAGED = "is damaged: its checksum does not fit, as if it were cut off or changed"
 _Member = TypeVar("_Member")
 _Check: TypeAlias = Callable[[str, Any], Any]
 
@@ -129,7 +132,7 @@ def _from_groups(document: dict[str, Any], score: Any) -> GroupedCalibration:
 
 def calibration_of(document: dict[str, Any], score: Any, least: int = 1) -> Calibration:
     """Return the calibration that `document_of` wrote, with at least `least` points."""
-    score, k = stored_score(dict(document["score"]), score), check_count("k", document["k"], 2)
+    score, k = stored_score(dict(document["score"]), score), stored_k(document["k"])
     crossing: Any = check_choice("crossing", document["crossing"], RULES)
     noise = stored_noise(document["noise"], k)
     guarantee = rebuild("guarantee", GUARANTEES, document["guarantee"])
@@ -137,6 +140,10 @@ def calibration_of(document: dict[str, Any], score: Any, least: int = 1) -> Cali
     values = {name: check(name, document[name]) for name, check in _CHECKS.items()}
     check_count("n", values["n"], least)
     threshold, native = number("threshold", document["threshold"]), values["native_threshold"]
+    low, high = score.span
+    if not (low <= native <= high or native == math.inf):
+        problem = f"must be a threshold of {score!r}, from {low + score.offset:g} to {high + score.offset:g}"
+        raise InputError("threshold", problem, found=repr(threshold))
     if threshold != native + score.offset:
         problem = f"must be native_threshold {native!r} plus {score.offset!r}, the offset of {score!r}"
         raise InputError("threshold", problem, found=repr(threshold))
@@ -155,15 +162,29 @@ def calibration_of(document: dict[str, Any], score: Any, least: int = 1) -> Cali
 
 
 def write_whole(path: File, mode: Literal["w", "wb"], write: Callable[[IO[Any]], object]) -> None:
-    """Let `write` fill a file; an interruption or an error leaves what was there before."""
+    """Let `write` fill a file; an interruption or an error leaves what was there before.
+
+    The content goes to a new file of a random name in the same folder, ``.nacp-….partial``, which then
+    replaces the old one. Threads and processes may do so at once; the last one prevails. Only a process that
+    is killed leaves such a file, which can be deleted.
+    """
     target = Path(os.path.realpath(path))  # a link stays one
     if target.exists() and not target.is_file():
         raise InputError(str(path), "is not a file that could be replaced", remedy="give the name of a file")
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    text = mode == "w"
+    partial = target.with_name(f".nacp-{secrets.token_hex(8)}.partial")
+    kept = target.stat().st_mode & 0o777 if target.exists() else None
+    text: dict[str, Any] = {"newline": "", "encoding": "utf-8"} if mode == "w" else {}
+
+    def create(name: str, flags: int) -> int:  # the mode "x" refuses what exists, also a symbolic link
+        return os.open(name, flags, 0o666 if kept is None else kept)
+
     try:
-        with partial.open(mode, newline="" if text else None, encoding="utf-8" if text else None) as file:
+        with open(partial, mode.replace("w", "x"), opener=create, **text) as file:
             write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        if kept is not None:
+            partial.chmod(kept)  # `create` could only give less, by the umask
         partial.replace(target)
     except OSError as error:
         if error.filename == str(partial):  # the user did not give this name
@@ -171,6 +192,17 @@ def write_whole(path: File, mode: Literal["w", "wb"], write: Callable[[IO[Any]],
         raise
     finally:
         partial.unlink(missing_ok=True)
+    _reach_disk(target.parent)
+
+
+def _reach_disk(folder: Path) -> None:
+    """Wait until a new name in a folder is on the disk, on systems where that can be asked for."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_text(path: File, text: str) -> None:
@@ -179,19 +211,49 @@ def write_text(path: File, text: str) -> None:
 
 
 def write_document(path: File, document: dict[str, Any]) -> None:
-    """Write a JSON file, whole or not at all."""
-    write_text(path, json.dumps(document, allow_nan=False, indent=1) + "\n")
+    """Write a JSON file with a checksum, whole or not at all."""
+    write_text(path, json.dumps(sealed(document), allow_nan=False, indent=1) + "\n")
 
 
 def read_document(path: File, what: str, formats: Sequence[str], version: int) -> dict[str, Any]:
     """Read a JSON file, and refuse all but this version of one of the formats; new files have the first."""
-    return _parsed(Path(path).read_bytes(), path, what, formats, version)
+    document = _parsed(Path(path).read_bytes(), path, what, formats, version)
+    check_sealed(str(path), document)
+    return document
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a document as JSON has it, with its checksum, which does not depend on the layout."""
+    document = json.loads(json.dumps(document, allow_nan=False))
+    return document | {"checksum": _checksum(document)}
+
+
+def check_sealed(name: str, document: Any) -> None:
+    """Refuse a document whose checksum does not fit."""
+    with suppress(RecursionError):
+        if isinstance(document, dict) and document.get("checksum") == _checksum(document):
+            return
+    raise InputError(name, _DAMAGED)
+
+
+def _checksum(document: dict[str, Any]) -> str:
+    rest = {name: value for name, value in document.items() if name != "checksum"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def parse(text: str) -> Any:
+    """Parse JSON as the standard has it; the ValueError says why it is refused."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_twice)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _parsed(data: bytes, path: File, what: str, formats: Sequence[str], version: int) -> dict[str, Any]:
     try:
-        document = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        document = parse(data.decode("utf-8"))
+    except ValueError as error:
         raise InputError(str(path), f"is not a {what}: it is not JSON ({error})") from None
     if not isinstance(document, dict) or document.get("format") not in formats:
         raise InputError(str(path), f"is not a {what}: it has no format {formats[0]!r}")
@@ -218,8 +280,7 @@ def read_numbers(
     line = data.partition(b"\n")[0]
     document = _parsed(line, path, what, formats, version)
     if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        problem = "is damaged: its checksum does not fit, as if part of it were missing or changed"
-        raise InputError(str(path), problem)
+        raise InputError(str(path), _DAMAGED)
     with reading(path):
         numbers = np.frombuffer(data[len(line) + 1 : -32], dtype="<i8").astype(np.int64)
         ends = np.cumsum([check_count("lengths", each) for each in document["lengths"].values()])
@@ -231,6 +292,14 @@ def read_numbers(
 def _refuse_constant(name: str) -> float:
     """Refuse NaN and Infinity, which JSON does not have, although Python's reader takes them."""
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that has a key twice, of which Python's reader takes the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("it has a key twice")
+    return found
 
 
 @contextmanager
@@ -258,6 +327,14 @@ def stored_score(stored: dict[str, Any], score: Any) -> Score:
             spoken="load it in Python, by nacp.load(..., score=...)",
         )
     return as_score(score)
+
+
+def stored_k(stored: Any) -> int:
+    """Return the number of classes that a file states."""
+    k = check_count("k", stored, 2)
+    if k > _MOST_CLASSES:
+        raise InputError("k", f"must be at most {_MOST_CLASSES:,}", found=f"{k:,}")
+    return k
 
 
 def stored_noise(stored: Any, k: int) -> Noise | None:
@@ -288,6 +365,18 @@ def number(name: str, value: Any) -> float:
     if value in ("inf", "-inf") or type(value) in (int, float):
         return float(value)
     raise InputError(name, "must be a number", found=repr(value))
+
+
+def _positive(name: str, value: Any) -> float:
+    if number(name, value) >= 0:
+        return float(value)
+    raise InputError(name, "must be a number of at least 0", found=repr(value))
+
+
+def _share(name: str, value: Any) -> float:
+    if 0 <= number(name, value) <= 1:
+        return float(value)
+    raise InputError(name, "must lie in [0, 1]", found=repr(value))
 
 
 def check_storable(classes: Sequence[Any] | None) -> None:
@@ -334,12 +423,12 @@ def _optional(check: _Check) -> _Check:
 _CHECKS: dict[str, _Check] = {
     "alpha": check_fraction,
     "n": check_count,
-    "correction": number,
+    "correction": _positive,
     "native_threshold": number,
-    "estimate": number,
-    "deviation": _optional(number),
+    "estimate": _share,
+    "deviation": _optional(_positive),
     "obstacle": _optional(_text),
-    "gap": number,
+    "gap": _positive,
     "price_of_doubt": number,
     "note": _optional(_text),
     "random_state": check_count,

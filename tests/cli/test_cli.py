@@ -13,6 +13,7 @@ import typer
 
 import nacp
 from nacp.cli import app
+from nacp.files import sealed
 from tests.cli.command_line import done, json_lines, plain, printed_json, run, write
 
 NAMES = ["ant", "bee", "cat", "dog"]
@@ -498,11 +499,11 @@ def test_a_wrong_option_gets_one_line(command, words):
 def test_a_wrong_field_of_a_file_is_no_option(folder):
     document = json.loads((folder / "cal.json").read_text())
     for name, value in {"n": 0, "alpha": 2, "k": 1}.items():
-        (folder / "bad.json").write_text(json.dumps(document | {name: value}))
+        (folder / "bad.json").write_text(json.dumps(sealed(document | {name: value})))
         said = done("evaluate", "bad.json", "test.npz", "test.npz", code=2)
         assert said.startswith(f"Error: bad.json cannot be used: {name} must")
     estimate = json.loads((folder / "four.json").read_text())
-    (folder / "bad.json").write_text(json.dumps(estimate | {"k": 0}))
+    (folder / "bad.json").write_text(json.dumps(sealed(estimate | {"k": 0})))
     said = done("plan", "--classes", "4", "--noise", "bad.json", code=2)
     assert said.startswith("Error: bad.json cannot be used: k must")
 

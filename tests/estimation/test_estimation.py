@@ -18,6 +18,7 @@ from nacp.errors import InputError
 from nacp.estimation.annotators import pair_distribution
 from nacp.estimation.audit import row_radii
 from nacp.estimation.model import LOG_BETAS, best_rate, label_log_probs
+from nacp.files import sealed
 from nacp.noise import as_noise
 from nacp.paper.splits import run_splits
 from nacp.points import open_rows
@@ -439,7 +440,7 @@ def test_wrong_input_gets_a_sentence(call, said):
 def test_a_file_from_elsewhere_is_refused(change, said, tmp_path):
     path = tmp_path / "noise.json"
     nacp.noise_from_privacy(2.0, k=6).save(path)
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    path.write_text(json.dumps(sealed(json.loads(path.read_text()) | change)))
     with pytest.raises(InputError, match=said) as caught:
         nacp.estimation.load(path)
     assert caught.value.argument == str(path)

@@ -9,6 +9,7 @@ import pytest
 import nacp
 from nacp import engine
 from nacp.coverage.grid import BY_CLASS, GRID, INFINITE
+from nacp.files import sealed
 from nacp.paper import twins
 from nacp.points import arrays
 from nacp.wrapping import at_width
@@ -418,7 +419,7 @@ def test_a_file_that_does_not_fit_is_refused(points, tmp_path, kind):
     assert nacp.load(path) == cal
     document = json.loads(path.read_text())
     for field, value in CHANGES[kind]:
-        path.write_text(json.dumps(document | {field: value}))
+        path.write_text(json.dumps(sealed(document | {field: value})))
         with pytest.raises(nacp.InputError, match="cannot be used"):
             nacp.load(path)
 

@@ -10,6 +10,7 @@ import pytest
 
 import nacp
 from nacp.engine import using
+from nacp.files import sealed
 from nacp.paper import twins
 from nacp.points import open_rows
 from nacp.stats.alarm import Alarm
@@ -328,7 +329,7 @@ def test_files_that_do_not_fit_are_refused(points, tmp_path):
     document = json.loads(text)
     for place, change, sentence in changes:
         changed = change if place is None else {place: document[place] | change}
-        path.write_text(json.dumps(document | changed))
+        path.write_text(json.dumps(sealed(document | changed)))
         with pytest.raises(nacp.InputError, match=sentence):
             nacp.Monitor.load(path)
     path.write_text(text[: len(text) // 2])

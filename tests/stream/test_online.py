@@ -9,6 +9,7 @@ import pytest
 
 import nacp
 from nacp.engine import using
+from nacp.files import sealed
 from nacp.paper import twins
 
 K = 10
@@ -254,7 +255,7 @@ def test_what_was_saved_goes_on_as_if_nothing_had_happened(points, noise, tmp_pa
         ({"n": "many"}, "n must be a whole number"),
         ({"calibration": {}}, "it has no 'score'"),
     ]:
-        path.write_text(json.dumps(document | change))
+        path.write_text(json.dumps(sealed(document | change)))
         with pytest.raises(nacp.InputError, match=sentence):
             nacp.OnlineCalibrator.load(path)
 

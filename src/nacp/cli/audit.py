@@ -20,7 +20,7 @@ from nacp.cli.outputs import check_output
 from nacp.cli.sample import Opened, Points
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
-from nacp.files import write_whole
+from nacp.files import check_sealed, parse, sealed, write_whole
 
 audit_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(audit_app, name="audit")
@@ -108,7 +108,7 @@ def _items(name: str | None, rows: int) -> list[list[str]]:
 
 def _write(file: IO[Any], plan: nacp.AuditPlan, opened: Opened, items: list[list[str]]) -> None:
     """Write the table: a row for each label to check."""
-    writer, said = csv.writer(file, delimiter=separator(".csv")), json.dumps(plan.to_dict())
+    writer, said = csv.writer(file, delimiter=separator(".csv")), json.dumps(sealed(plan.to_dict()))
     writer.writerow([_ROW, *items[0], _GIVEN, _PROBABLE, _CHECKED, _PLAN])
     names = np.arange(opened.probs.shape[1]) if opened.classes is None else opened.classes
     for row in plan.rows.tolist():
@@ -136,8 +136,9 @@ def read_audit(name: str, opened: Opened) -> tuple[nacp.AuditPlan, tuple[Ints, l
             name, f"must hold one plan, not {len(different)}", remedy="leave that column as it was"
         )
     try:
-        document, numbers = json.loads(different.pop()), np.array([int(rows[i]) for i in filled])
-    except (ValueError, RecursionError):
+        document, numbers = parse(different.pop()), np.array([int(rows[i]) for i in filled])
+        check_sealed(name, document)
+    except ValueError:
         raise InputError(
             name, "has a row or a plan that cannot be read", remedy="leave these columns"
         ) from None

@@ -6,7 +6,7 @@ from typing import Any
 
 from nacp.checks import check_confidence, check_count, check_flag
 from nacp.errors import InputError
-from nacp.files import number, read_document, reading, rebuild, write_document
+from nacp.files import number, read_document, reading, rebuild, stored_k, write_document
 from nacp.noise import NOISES, Noise, NoiseBasis
 from nacp.wrapping import counted, on_one_line, wrapped
 
@@ -142,7 +142,7 @@ def load(path: str | os.PathLike[str]) -> NoiseEstimate:
     document = read_document(path, "noise file", (_FORMAT,), _VERSION)
     with reading(path):
         values = {field.name: document[field.name] for field in fields(NoiseEstimate)}
-        values["k"] = check_count("k", values["k"], 2)
+        values["k"] = stored_k(values["k"])
         values["noise"] = rebuild("noise", NOISES, values["noise"])
         values["noise"].check(values["k"])
         if values["interval"] is not None:

@@ -28,6 +28,7 @@ from nacp.files import (
     read_numbers,
     reading,
     stored_basis,
+    stored_k,
     stored_noise,
     stored_score,
     stored_widths,
@@ -373,7 +374,7 @@ class Calibrator:
         """
         document, arrays = read_numbers(path, "file of a Calibrator", (_FORMAT,), _VERSION)
         with reading(path):
-            k = check_count("k", document["k"], 2)
+            k = stored_k(document["k"])
             noise, score = stored_noise(document["noise"], k), stored_score(dict(document["score"]), score)
             options = {name: document[name] for name in ("classes", "normalize", "from_logits")}
             found = cls(k, noise=noise, score=score, **options)
