@@ -141,8 +141,8 @@ class _GroupSpread:
         if calibration.members is not None:
             self._inverse = inverse_of(calibration.noise, k)
             self._matrix = self._inverse if calibration.noise is None else calibration.noise.matrix(k)
-            self._once = self._matrix.entrywise(self._inverse)  # P[y, j] W[j, y]
-            self._squares = self._once.entrywise(self._inverse).pull(np.ones(k))
+            self._once = self._matrix.combine(np.multiply, self._inverse)  # P[y, j] W[j, y]
+            self._squares = self._once.combine(np.multiply, self._inverse).pull(np.ones(k))
 
     def variance(self, calibration: Calibration) -> float:
         """Return the variance for one group: ``Var(s) / (p(G)^2 n)`` of classes."""

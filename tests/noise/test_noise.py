@@ -16,7 +16,6 @@ import nacp
 from nacp.errors import InputError
 from nacp.guarantees import Problem
 from nacp.noise import NOISES, NoiseByGroup, as_noise, noise_for
-from nacp.noise.matrices import DenseMatrix
 
 K = 6
 RNG = np.random.default_rng(0)
@@ -64,34 +63,27 @@ def test_every_noise_model_of_the_library_is_on_this_list():
 @pytest.mark.parametrize("which", ["matrix", "inverse"])
 def test_rows_sum_to_one_and_every_quantity_is_that_of_the_entries(noise, which):
     matrix = getattr(noise, which)(K)
-    dense = matrix.dense()
-    same = DenseMatrix(dense)
-    weights = RNG.dirichlet(np.ones(K))
-    rows, columns = np.divmod(np.arange(K * K), K)
-    off = dense * (1 - np.eye(K))
-    rest = matrix.rest(rows, columns).reshape(K, K)
+    dense, weights, every = matrix.dense(), RNG.dirichlet(np.ones(K)), np.arange(K)
+    inverse = np.linalg.inv(dense)
 
     assert matrix.k == K
     close(dense.sum(axis=1), np.ones(K), noise)
     assert which == "inverse" or dense.min() >= 0
+    close(matrix.inverse().dense(), inverse, noise)
+    close(matrix.entries(every[:, None], every), dense, noise)
     close(matrix.diagonal, np.diag(dense), noise)
-    close(np.diag(matrix.own) + rest, dense, noise)
+    close(np.diag(matrix.own) + matrix.rest(every), dense, noise)
+    close(matrix.rest(np.array([4])), matrix.rest(every)[4:5], noise)
+    if matrix.constant is not None:
+        close(matrix.rest(every), np.full((K, K), matrix.constant), noise)
     close(matrix.push(weights), weights @ dense, noise)
     close(matrix.pull(weights), dense @ weights, noise)
-    close(matrix.row_ranges, [dense.clip(max=0).sum(axis=1), dense.clip(min=0).sum(axis=1)], noise)
-    close(matrix.norm(), np.abs(dense).sum(axis=1).max(), noise)
-    close(matrix.column_sums(weights), weights @ np.abs(off), noise)
-    close(matrix.subset_range(), same.subset_range(), noise)
-    close(matrix.column_range(), same.column_range(), noise)
-    close(matrix.inverse().dense(), np.linalg.inv(dense), noise)
-    squares = np.einsum("ij,ji->i", dense, np.linalg.inv(dense) ** 2).mean()
-    close(matrix.mean_square(matrix.inverse()), squares, noise)
-    close(matrix.square_sum(weights), weights @ (dense**2).sum(axis=1), noise)
-    close(matrix.entrywise(matrix.inverse()).dense(), dense * np.linalg.inv(dense).T, noise)
-    np.testing.assert_array_equal(matrix.rest(np.arange(K)), rest)
-    np.testing.assert_array_equal(matrix.rest(np.array([4])), rest[4:5])
-    if matrix.constant_rest is not None:
-        close(rest, np.full((K, K), matrix.constant_rest), noise)
+    close(matrix.combine(np.square).dense(), dense**2, noise)
+    close(matrix.combine(np.multiply, matrix.inverse()).dense(), dense * inverse.T, noise)
+    low, high = dense.clip(max=0).sum(axis=1), dense.clip(min=0).sum(axis=1)
+    close(matrix.row_ranges, [low, high], noise)
+    close(matrix.subset_range(), [low.min(), high.max()], noise)
+    close(matrix.column_range(), [dense.min(axis=0), dense.max(axis=0)], noise)
 
 
 @every_model
@@ -401,7 +393,7 @@ def test_randomised_response_keeps_its_promise_of_privacy(privacy, k):
     np.testing.assert_allclose(matrix.diagonal, kept, rtol=k * np.finfo(float).eps)
     if privacy < 30:
         # Two true classes give no noisy label with odds above e^privacy; here they are exactly that.
-        other = matrix.rest(np.array([0]), np.array([1]))[0]
+        other = matrix.rest(np.array([0]))[0, 1]
         assert matrix.diagonal[0] / other == pytest.approx(
             math.exp(privacy), rel=1e3 * k * np.finfo(float).eps
         )

@@ -504,8 +504,8 @@ def class_deviations(noise: Noise, k: int, alpha: float, members: Ints, number: 
     """
     matrix, inverse = noise.matrix(k), noise.inverse(k)
     given = matrix.push(np.full(k, 1 / k))
-    once = matrix.entrywise(inverse)  # P[y, y'] W[y', y]
-    own = once.entrywise(inverse).pull(np.ones(k))
+    once = matrix.combine(np.multiply, inverse)  # P[y, y'] W[y', y]
+    own = once.combine(np.multiply, inverse).pull(np.ones(k))
     coverage, found = 1 - alpha, np.zeros(number)
     for g in range(number):
         inside = (members == g).astype(np.float64)

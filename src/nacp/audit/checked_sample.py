@@ -184,8 +184,7 @@ class CheckedSample:
         """Return the threshold at which, by the pilot, sets hold about 1 - alpha of the true labels."""
         rows, target = self.audit.pilot, min(1 - alpha + _BEYOND / np.sqrt(m), 1 - alpha / 4)
         if not self.sample.score.takes_probabilities:  # then only given labels that are right count as inside
-            every = np.arange(self.k)
-            target *= float(self._matrix.rest(every, every).mean() + self._matrix.own.mean())
+            target *= float(self._matrix.diagonal.mean())
         values = self.sample.rows.whole(rows)
         scores, probable = (
             engine.of(values).scores(values, self.sample.score.spec),
@@ -219,13 +218,11 @@ class CheckedSample:
         Where there are no probabilities the given label is taken to be right.
         """
         labels = self.sample.labels[rows, 0]
-        places = np.arange(len(labels)), labels
         if not self.sample.score.takes_probabilities:
             found = np.zeros(values.shape)
-            found[places] = 1.0
+            found[np.arange(len(labels)), labels] = 1.0
             return found
-        found = values * self._matrix.rest(np.arange(self.k)[None], labels[:, None])
-        found[places] += values[places] * self._matrix.own[labels]
+        found = values * self._matrix.entries(np.arange(self.k)[None], labels[:, None])
         total = found.sum(axis=1, keepdims=True)
         np.divide(found, total, out=found, where=total > 0)
         found[total[:, 0] <= 0] = 1 / self.k

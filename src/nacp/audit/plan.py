@@ -262,6 +262,5 @@ def _log_likelihood(probs: Floats, labels: Ints, noise: Noise) -> float:
     """Return the log-likelihood of labels, by the classifier and a noise model."""
     k = probs.shape[1]
     matrix = noise.matrix(k)
-    share = (probs * matrix.rest(np.arange(k)[None], labels[:, None])).sum(axis=1)
-    share += probs[np.arange(len(labels)), labels] * matrix.own[labels]
+    share = (probs * matrix.entries(np.arange(k)[None], labels[:, None])).sum(axis=1)
     return float(np.log(np.maximum(share, _LEAST)).sum())

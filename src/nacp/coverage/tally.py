@@ -126,7 +126,7 @@ class Weights:
     def __init__(self, inverse: ClassMatrix, several: bool = False, points: int = MOST_POINTS) -> None:
         self.inverse, self.own, self.several = inverse, inverse.own, several
         alike = not several and bool((self.own == self.own[0]).all())
-        self.constant = inverse.constant_rest if alike else None
+        self.constant = inverse.constant if alike else None
         self.unit = 1.0
         if self.constant is None:
             (low, high), diagonal = inverse.row_ranges, inverse.diagonal

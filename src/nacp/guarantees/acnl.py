@@ -32,7 +32,7 @@ def acnl_correction(
     0.059
     """
     k = inverse.k
-    spread = 2 * float(np.max(inverse.column_sums(noisy) / true)) + float(np.abs(true - noisy).sum())
+    spread = 2 * float(np.max(_column_sums(inverse, noisy) / true)) + float(np.abs(true - noisy).sum())
     rate = min(
         k**2 * math.sqrt(math.pi / 2),
         1 / math.sqrt(smallest_count) + math.sqrt((math.log(2 * k**2) + math.log(smallest_count)) / 2),
@@ -45,12 +45,18 @@ def acnl_correction_of_class(
 ) -> float:
     """Return the correction for coverage within one class: the label-conditional method of the paper."""
     k = inverse.k
-    spread = 2 * float(inverse.column_sums(noisy)[label] / true[label])
+    spread = 2 * float(_column_sums(inverse, noisy)[label] / true[label])
     rate = min(
         k * math.sqrt(math.pi / 2),
         1 / math.sqrt(smallest_count) + math.sqrt((math.log(2 * k) + math.log(smallest_count)) / 2),
     )
     return expected_excess(count) + spread / math.sqrt(smallest_count) * rate
+
+
+def _column_sums(inverse: ClassMatrix, weights: Floats) -> Floats:
+    """Return ``sum over l != i of weights[l] |W[l, i]|`` for each class i."""
+    sizes = inverse.combine(np.abs)
+    return sizes.push(weights) - weights * sizes.diagonal
 
 
 @dataclass(frozen=True, eq=False)

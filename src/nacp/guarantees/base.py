@@ -111,11 +111,13 @@ class Problem:
         """The standard deviation of one point's share, for small sets and equally frequent classes."""
         noise = UniformNoise(0.0) if self.noise is None else self.noise
         coverage, alpha, matrix = 1 - self.alpha, self.alpha, noise.matrix(self.k)
-        own = matrix.mean_square(self.inverse)
+        ones = np.ones(self.k)
+        squares = (matrix.combine(_times_square, W).pull(ones) for W in self.inverse.blocks)
+        own = min(float(each.mean()) for each in squares)
         if self.members is None:
             return math.sqrt(max(coverage * own - coverage**2, 0.0))
         # A point of the group varies like a hit; another point that is labelled as one of it is a miss.
-        every = self.inverse.square_sum(matrix.push(np.ones(self.k))) / self.k
+        every = float(matrix.push(ones) @ self.inverse.combine(np.square).pull(ones)) / self.k
         spread = own * alpha * coverage + (every - own) * coverage**2
         return math.sqrt(max(spread, 0.0) * self.k / len(self.members))
 
@@ -132,6 +134,10 @@ class Problem:
         rate = self.noise.uniform_rate(self.k)
         assert rate is not None
         return rate
+
+
+def _times_square(first: Floats, second: Floats) -> Floats:
+    return first * second**2
 
 
 class Finding(NamedTuple):

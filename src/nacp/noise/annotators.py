@@ -109,5 +109,5 @@ def _weighed(matrix: Floats, most_condition: float) -> tuple[Floats, float]:
         inverse = np.full_like(matrix, np.inf)
     if not np.abs(inverse).sum(axis=1).max() < most_condition:
         return np.zeros_like(matrix), 0.0
-    variance = DenseMatrix(matrix).mean_square(DenseMatrix(inverse)) - 1
+    variance = np.einsum("ij,ji->", matrix, inverse**2) / len(matrix) - 1
     return inverse, 1 / (max(variance, 0.0) + _LEAST_VARIANCE)

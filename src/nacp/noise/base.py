@@ -152,7 +152,8 @@ class Noise(ABC):
 
     def condition(self, k: int) -> float:
         """Return the condition of P for k classes in the infinity norm, ``||W||``: 1 without noise."""
-        return self.inverse(k).norm()
+        low, high = self.inverse(k).row_ranges
+        return float((high - low).max())
 
     def _less_noise(self, k: int) -> str:
         """Return what else would help if n points are too few."""

@@ -1,11 +1,11 @@
 """Square matrices over the classes: dense ones, and those of noise inside groups in closed form.
 
-`ClassMatrix` defines every quantity by the entries; `GroupedMatrix` computes the same without k x k numbers.
-A noise matrix is ``P[i, j] = p(noisy = j | true = i)``; estimates use its inverse ``W``.
+A noise matrix is ``P[i, j] = p(noisy = j | true = i)``; estimates use its inverse ``W``. `GroupedMatrix`
+needs no k x k numbers; everything else is dense.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,94 +14,78 @@ from nacp._types import Array, Floats, Ints
 
 
 class ClassMatrix(ABC):
-    """A k x k matrix."""
+    """A k x k matrix ``diag(own) + rest``; not to be changed.
 
-    @abstractmethod
-    def dense(self) -> Floats:
-        """Return all entries; not to be changed."""
+    Attributes
+    ----------
+    k : int
+        The number of classes.
+    own : array of shape (k,)
+        The entries of the diagonal part.
+    constant : float or None
+        The value of the rest if all its entries are equal.
+    """
+
+    k: int
+    own: Floats
+    constant: float | None
 
     @abstractmethod
     def inverse(self) -> "ClassMatrix":
         """Return the inverse, of the same structure."""
 
-    @property
     @abstractmethod
-    def k(self) -> int:
-        """The number of classes."""
-
-    @property
-    @abstractmethod
-    def own(self) -> Floats:
-        """The entries of a diagonal part: the matrix is ``diag(own) + rest``."""
-
-    @abstractmethod
-    def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
-        """Return a new array with entries of the rest; without columns, whole rows."""
-
-    @property
-    def constant_rest(self) -> float | None:
-        """The value of the rest if all its entries are equal, else None."""
-        return None
-
     def entries(self, rows: Ints, columns: Array) -> Floats:
-        """Return the entries at the given rows and columns."""
-        return self.rest(rows, columns) + np.where(rows == columns, self.own[columns], 0.0)
+        """Return the entries at the given rows and columns, which are broadcast."""
+
+    @abstractmethod
+    def combine(self, function: Callable[..., Floats], *others: "ClassMatrix") -> "ClassMatrix":
+        """Return the matrix ``function(M[i, j], other[j, i], ...)``, for a function that keeps 0 at 0."""
+
+    @abstractmethod
+    def push(self, weights: Floats) -> Floats:
+        """Return ``weights @ M``."""
+
+    @abstractmethod
+    def pull(self, values: Floats) -> Floats:
+        """Return ``M @ values``."""
+
+    @abstractmethod
+    def column_range(self) -> tuple[Floats, Floats]:
+        """Return the smallest and the largest entry of each column."""
+
+    def dense(self) -> Floats:
+        """Return all entries."""
+        every = np.arange(self.k)
+        return self.entries(every[:, None], every)
+
+    @property
+    def blocks(self) -> "Sequence[ClassMatrix]":
+        """The inverses of several annotators if they are stacked in this matrix, else the matrix itself."""
+        return [self]
 
     @property
     def diagonal(self) -> Floats:
         """The diagonal entries."""
-        every = np.arange(self.k)
-        return self.entries(every, every)
+        every = np.arange(len(self.own))
+        return self.entries(every, every % self.k)
+
+    def rest(self, rows: Ints) -> Floats:
+        """Return rows of the rest, as a new array."""
+        found = self.entries(rows[:, None], np.arange(self.k))
+        found[np.arange(len(rows)), rows % self.k] -= self.own[rows]
+        return found
 
     @cached_property
     def row_ranges(self) -> tuple[Floats, Floats]:
         """The sums of the negative and of the positive entries of each row."""
-        values = self.dense()
-        return np.minimum(values, 0).sum(axis=1), np.maximum(values, 0).sum(axis=1)
-
-    def column_sums(self, weights: Floats) -> Floats:
-        """Return ``sum over l != i of weights[l] |M[l, i]|`` for each column i."""
-        return weights @ np.abs(self.rest(np.arange(self.k)))
-
-    def column_range(self) -> tuple[Floats, Floats]:
-        """Return the smallest and the largest entry of each column."""
-        values = self.dense()
-        return values.min(axis=0), values.max(axis=0)
-
-    # einsum instead of @: after a product, the threads of BLAS spin, and slow down those that read rows.
-    def push(self, weights: Floats) -> Floats:
-        """Return ``weights @ M``."""
-        found: Floats = np.einsum("i,ij->j", weights, self.dense())
-        return found
-
-    def pull(self, values: Floats) -> Floats:
-        """Return ``M @ values``."""
-        found: Floats = np.einsum("ij,j->i", self.dense(), values)
-        return found
-
-    def mean_square(self, inverse: "ClassMatrix") -> float:
-        """Return the mean over i of ``sum_j M[i, j] W[j, i]^2``; the smallest of stacked inverses W."""
-        every = inverse.dense().reshape(-1, self.k, self.k)
-        return float(np.einsum("ij,aji->ai", self.dense(), every**2).mean(axis=1).min())
-
-    def square_sum(self, weights: Floats) -> float:
-        """Return ``sum over j and l of weights[j] M[j, l]^2``."""
-        values = self.dense()
-        return float(weights @ np.einsum("ij,ij->i", values, values))
-
-    def entrywise(self, other: "ClassMatrix") -> "ClassMatrix":
-        """Return the matrix ``M[i, j] other[j, i]``, for another matrix of the same structure."""
-        return DenseMatrix(self.dense() * other.dense().T)
+        sums, sizes = self.pull(np.ones(self.k)), self.combine(np.abs).pull(np.ones(self.k))
+        return (sums - sizes) / 2, (sums + sizes) / 2
 
     def subset_range(self) -> tuple[float, float]:
         """Return the smallest and the largest sum over any subset of a row."""
         low, high = self.row_ranges
         return float(low.min()), float(high.max())
-
-    def norm(self) -> float:
-        """Return the infinity norm, the largest row sum of absolute values."""
-        low, high = self.row_ranges
-        return float((high - low).max())
 
     def row_distance(self) -> float:
         """Return the most by which the sums of two rows over a subset of the columns can differ.
@@ -114,15 +98,22 @@ class ClassMatrix(ABC):
         return float(pdist(values, "cityblock").max() + np.ptp(values.sum(axis=1))) / 2
 
 
-@dataclass(frozen=True, eq=False)
 class DenseMatrix(ClassMatrix):
     """A matrix given by all its entries.
 
     It may also hold the inverses of several annotators, one below the other: ``label + k * annotator`` is
-    then the row of a label. Such a matrix has no inverse.
+    then the row of a label.
     """
 
-    values: Floats
+    def __init__(self, values: Floats) -> None:
+        every = np.arange(len(values))
+        self.values, self.k, self.constant = values, len(values[0]), None
+        self.own = values[every, every % self.k]
+        self.own.flags.writeable = False
+
+    @property
+    def blocks(self) -> Sequence[ClassMatrix]:
+        return [DenseMatrix(block) for block in self.values.reshape(-1, self.k, self.k)]
 
     def dense(self) -> Floats:
         return self.values
@@ -130,117 +121,64 @@ class DenseMatrix(ClassMatrix):
     def inverse(self) -> "DenseMatrix":
         return DenseMatrix(np.linalg.inv(self.values).astype(np.float64))
 
-    @property
-    def k(self) -> int:
-        return len(self.values[0])
-
-    @property
-    def own(self) -> Floats:
-        every = np.arange(len(self.values))
-        return self.values[every, every % self.k]
-
-    @property
-    def diagonal(self) -> Floats:
-        return self.own
-
     def entries(self, rows: Ints, columns: Array) -> Floats:
         return self.values[rows, columns]
 
-    def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
-        if columns is not None:
-            return np.where(rows % self.k == columns, 0.0, self.values[rows, columns])
-        found = self.values[rows]
-        found[np.arange(len(rows)), rows % self.k] = 0.0
+    def combine(self, function: Callable[..., Floats], *others: ClassMatrix) -> "DenseMatrix":
+        return DenseMatrix(function(self.values, *(other.dense().T for other in others)))
+
+    # einsum instead of @: after a product, the threads of BLAS spin, and slow down those that read rows.
+    def push(self, weights: Floats) -> Floats:
+        found: Floats = np.einsum("i,ij->j", weights, self.values)
         return found
 
+    def pull(self, values: Floats) -> Floats:
+        found: Floats = np.einsum("ij,j->i", self.values, values)
+        return found
 
-@dataclass(frozen=True, eq=False)
+    def column_range(self) -> tuple[Floats, Floats]:
+        return self.values.min(axis=0), self.values.max(axis=0)
+
+
 class GroupedMatrix(ClassMatrix):
-    """``own_by_group[g]`` on the diagonal plus ``shared[g]`` at all pairs inside group g; 0 elsewhere.
+    """``own[g]`` on the diagonal plus ``shared[g]`` at all pairs inside group g; 0 elsewhere.
 
-    One group of all classes is uniform noise, and ``shared = 0`` the identity.
+    `groups` has the group of each class. One group of all classes is uniform noise.
     """
 
-    groups: Ints
-    own_by_group: Floats
-    shared: Floats
-
-    def dense(self) -> Floats:
-        every = np.arange(self.k)
-        return self.entries(every[:, None], every)
+    def __init__(self, groups: Ints, own: Floats, shared: Floats) -> None:
+        self.k, self.own = len(groups), own[groups]
+        self.constant = float(shared[0]) if len(shared) == 1 or not shared.any() else None
+        self._groups, self._own, self._shared = groups, own, shared
+        self._sizes = np.bincount(groups, minlength=len(shared))
 
     def inverse(self) -> "GroupedMatrix":
         # Sherman-Morrison, group by group (paper section 3.4).
-        own, shared = self.own_by_group, self.shared
-        return GroupedMatrix(self.groups, 1 / own, -shared / (own * (own + self.sizes * shared)))
+        own, shared = self._own, self._shared
+        return GroupedMatrix(self._groups, 1 / own, -shared / (own * (own + self._sizes * shared)))
 
-    @property
-    def k(self) -> int:
-        return len(self.groups)
+    def entries(self, rows: Ints, columns: Array) -> Floats:
+        group = self._groups[rows]
+        shared = np.where(group == self._groups[columns], self._shared[group], 0.0)
+        return shared + np.where(rows == columns, self.own[columns], 0.0)
 
-    @cached_property
-    def sizes(self) -> Ints:
-        """The number of classes in each group."""
-        return np.bincount(self.groups, minlength=len(self.shared))
-
-    @cached_property
-    def own(self) -> Floats:
-        return self.own_by_group[self.groups]
-
-    def rest(self, rows: Ints, columns: Ints | None = None) -> Floats:
-        if columns is None:
-            rows, columns = rows[:, None], np.arange(self.k)
-        group = self.groups[rows]
-        return np.where(group == self.groups[columns], self.shared[group], 0.0)
-
-    @property
-    def constant_rest(self) -> float | None:
-        return float(self.shared[0]) if len(self.shared) == 1 or not self.shared.any() else None
-
-    @property
-    def diagonal(self) -> Floats:
-        return self.own + self.shared[self.groups]
-
-    @cached_property
-    def row_ranges(self) -> tuple[Floats, Floats]:
-        diagonal, others = self.own_by_group + self.shared, self.shared * (self.sizes - 1)
-        low = np.minimum(diagonal, 0) + np.minimum(others, 0)
-        high = np.maximum(diagonal, 0) + np.maximum(others, 0)
-        return low[self.groups], high[self.groups]
-
-    def column_sums(self, weights: Floats) -> Floats:
-        size = np.abs(self.shared)
-        return (size * self._by_group(weights))[self.groups] - size[self.groups] * weights
-
-    def column_range(self) -> tuple[Floats, Floats]:
-        diagonal = self.own_by_group + self.shared
-        others = np.where(self.sizes == 1, diagonal, self.shared)
-        low, high = np.minimum(diagonal, others), np.maximum(diagonal, others)
-        if len(self.shared) > 1:  # entries of the other groups are 0
-            low, high = np.minimum(low, 0), np.maximum(high, 0)
-        return low[self.groups], high[self.groups]
+    def combine(self, function: Callable[..., Floats], *others: ClassMatrix) -> "GroupedMatrix":
+        matrices = [self, *(each for each in others if isinstance(each, GroupedMatrix))]
+        shared = function(*(each._shared for each in matrices))
+        diagonal = function(*(each._own + each._shared for each in matrices))
+        return GroupedMatrix(self._groups, diagonal - shared, shared)
 
     def push(self, weights: Floats) -> Floats:
-        return self.own * weights + (self.shared * self._by_group(weights))[self.groups]
+        sums = np.bincount(self._groups, weights, minlength=len(self._shared))
+        return self.own * weights + (self._shared * sums)[self._groups]
 
     def pull(self, values: Floats) -> Floats:
         return self.push(values)  # symmetric
 
-    def entrywise(self, other: ClassMatrix) -> "GroupedMatrix":
-        assert isinstance(other, GroupedMatrix)
-        shared = self.shared * other.shared
-        diagonal = (self.own_by_group + self.shared) * (other.own_by_group + other.shared)
-        return GroupedMatrix(self.groups, diagonal - shared, shared)
-
-    def mean_square(self, inverse: ClassMatrix) -> float:
-        assert isinstance(inverse, GroupedMatrix)
-        own = (self.own_by_group + self.shared) * (inverse.own_by_group + inverse.shared) ** 2
-        others = (self.sizes - 1) * self.shared * inverse.shared**2
-        return float((own + others)[self.groups].mean())
-
-    def square_sum(self, weights: Floats) -> float:
-        each = (self.own_by_group + self.shared) ** 2 + (self.sizes - 1) * self.shared**2
-        return float(weights @ each[self.groups])
-
-    def _by_group(self, weights: Floats) -> Floats:
-        return np.bincount(self.groups, weights, minlength=len(self.shared)).astype(np.float64)
+    def column_range(self) -> tuple[Floats, Floats]:
+        diagonal = self._own + self._shared
+        others = np.where(self._sizes == 1, diagonal, self._shared)
+        low, high = np.minimum(diagonal, others), np.maximum(diagonal, others)
+        if len(self._shared) > 1:  # entries of the other groups are 0
+            low, high = np.minimum(low, 0), np.maximum(high, 0)
+        return low[self._groups], high[self._groups]
