@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from threading import Lock
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -116,7 +117,7 @@ class Shares:
         every = [each.inverse for both in self._weights.values() for each in both]
         lows, highs = zip(*(each.subset_range() for each in every), strict=True)
         more = 0.0 if noise is None else max(noise.doubt.shift(each.inverse) for each in self._weights[False])
-        self.range = min(lows), max(highs) + more
+        self.range: tuple[float, float] = min(lows), max(highs) + more
 
     def of(self, rows: Rows, labels: Ints, score: Score, threshold: float) -> Floats:
         """Return the share of each row, with one label each or several, at a native threshold."""
@@ -155,13 +156,25 @@ class Follower(ABC):
 
     calibration: Calibration
     _labelling: Labelling
+    _shares: Shares
     _format: ClassVar[str]
     _version: ClassVar[int] = 1
+    _lock: ClassVar = Lock()  # of all objects, as a lock of its own could not be copied with one
 
     @property
     def noise(self) -> Noise | None:
         """How the labels to come are wrong; None if they are right, or not known."""
         return self._labelling.noise
+
+    def _shares_of(self, points: Arrivals, threshold: float, undecided: float) -> Floats:
+        """Return the shares of points at a native threshold: of a checked one, whether it is a hit."""
+        rows, given, truth = points
+        score, checked = self.calibration.score, np.flatnonzero(truth != NOT_CHECKED)
+        shares = np.empty(rows.n) if given is None else self._shares.of(rows, given, score, threshold)
+        true = truth[checked]
+        scores = Sample.of(rows.some(checked), np.maximum(true, 0), score).label_scores[:, 0]
+        shares[checked] = np.where(true == UNDECIDED, undecided, scores <= threshold)
+        return shares
 
     @abstractmethod
     def _state(self) -> dict[str, Any]:
@@ -175,7 +188,9 @@ class Follower(ABC):
         """Write the state and the calibration to a JSON file, replaced if it exists; `load` reads it."""
         document = {"format": self._format, "version": self._version}
         document |= {"calibration": document_of(self.calibration), "labelling": self._labelling.to_dict()}
-        write_document(path, document | self._state())
+        with self._lock:
+            document |= self._state()
+        write_document(path, document)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, score: Any = None) -> Self:

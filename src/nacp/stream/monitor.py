@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,14 @@ from numpy.typing import ArrayLike
 
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_fraction
-from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.guarantees.base import percent
 from nacp.noise import UNSAID, NoiseLike, Unsaid
 from nacp.stats.alarm import Alarm
-from nacp.stream.arrivals import NOT_CHECKED, UNDECIDED, Follower, Labelling, Shares, refuse_groups
+from nacp.stream.arrivals import Follower, Labelling, Shares, refuse_groups
 from nacp.wrapping import counted, wrapped
 
 _FOUND = ("n", "checked", "alarm", "raised_at", "since", "wealth", "p_value", "coverage", "coverage_since")
-_PLAYING = Lock()  # of all monitors, as a lock of its own could not be copied with a monitor
 
 
 class Monitor(Follower):
@@ -134,14 +131,9 @@ class Monitor(Follower):
             replace the noisy ones. "?", where a label could not be decided, counts as a hit, which raises no
             alarm.
         """
-        rows, given, truth = points = self._labelling.open(self.calibration, probs, labels, clean)
-        score, q = self.calibration.score, self.calibration.native_threshold
-        shares = np.empty(rows.n) if given is None else self._shares.of(rows, given, score, q)
-        checked = np.flatnonzero(truth != NOT_CHECKED)
-        true = truth[checked]
-        hits = Sample.of(rows.some(checked), np.maximum(true, 0), score).label_scores[:, 0] <= q
-        shares[checked] = hits | (true == UNDECIDED)
-        with _PLAYING:
+        points = self._labelling.open(self.calibration, probs, labels, clean)
+        shares = self._shares_of(points, self.calibration.native_threshold, undecided=1.0)
+        with self._lock:
             alarm = copy(self._alarm)  # so that an interruption leaves the state as it was
             alarm.play(shares)
             self._alarm, self.checked = alarm, self.checked + points.checked

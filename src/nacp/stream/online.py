@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp import engine
-from nacp._types import Bools, Ints
 from nacp.calibrate import chosen_guarantee
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_finite, check_flag, check_fraction, check_rate
-from nacp.coverage.curve import inverse_of
-from nacp.coverage.tally import Weights
 from nacp.errors import InputError
+from nacp.files import number, plain
 from nacp.guarantees.base import percent
 from nacp.noise import UNSAID, NoiseLike, Unsaid
 from nacp.points import check_classes
 from nacp.scores import ScoreLike, as_score
 from nacp.sets import PredictionSets
-from nacp.stream.arrivals import NOT_CHECKED, Follower, Labelling, refuse_groups
+from nacp.stream.arrivals import Follower, Labelling, Shares, refuse_groups
 from nacp.wrapping import counted, wrapped
 
 # By default a threshold remembers about this number of points without noise, if a calibration tells how
-# scores are spread; otherwise a step is at most this part of the span of all scores.
+# scores are spread; otherwise a point moves it by at most this part of the span of all scores.
 _MEMORY, _STEP = 500, 0.01
-_MOVING = Lock()  # of all thresholds, as a lock of its own could not be copied with a calibrator
 
 
 class OnlineCalibrator(Follower):
-    """A threshold that moves after each point, so that the sets cover on average over time.
+    """A threshold that moves after each batch of points, so that the sets cover on average over time.
 
-    After a point with the label y the threshold becomes ``q + rate (1 - alpha - g)``, where g is the sum of
-    W[y, l] over the point's set at q: a gradient step on an unbiased estimate of the pinball loss [1]_, for
-    any noise matrix. Nothing is assumed about the points: they may drift, or be chosen by an adversary.
+    After a batch whose sets were made at q, the threshold becomes ``q + rate * sum(1 - alpha - g)``, where g
+    is the sum of W[y, l] over a point's set at q and y its label: a gradient step on an unbiased estimate of
+    the pinball loss [1]_, for any noise matrix. Nothing is assumed about the points: they may drift, or be
+    chosen by an adversary.
 
     It keeps the coverage of the true label near 1 - alpha *on average over all points so far*. That is no
-    promise for a single point, nor for some stretch of time: see `promise` and `bound`.
+    promise for a single point, nor for some stretch of time: see `promise` and `bound`. All points of one
+    call of `update` are judged at the threshold before it, so their sets must come from `predict_set` after
+    the call before. Points without a label are left out of the average.
 
     Parameters
     ----------
@@ -55,13 +52,15 @@ class OnlineCalibrator(Follower):
     alpha : float, optional
         The sets are to contain the true class 1 - alpha of the time; by default 0.1.
     rate : float, optional
-        How far a threshold moves, in units of the score. A larger rate follows faster, and fluctuates more.
-        By default ``d / (500 w**2)``, where w is the width of the range of shares, and d how much the
-        threshold rises for the coverage to rise by 1, around 1 - alpha in the calibration `start`. Without a
-        calibration (or with one that was loaded, or made from checked labels) a hundredth of the span of
-        scores divided by w; where that is infinite, as that of RAPS, the rate must be given.
+        How far a point moves the threshold, in units of the score. A larger rate follows faster, and
+        fluctuates more. By default ``d / (500 w**2)``, where w is the width of the range of shares, and d how
+        much the threshold rises for the coverage to rise by 1, around 1 - alpha in the calibration `start`;
+        but at most d divided by the size of the largest batch so far, as larger steps would overshoot.
+        Without a calibration (or with one that was loaded, or made from checked labels) d is the span of
+        scores, and the rate at most ``d / (100 w)``; where the span is infinite, as that of RAPS, the rate
+        must be given.
     decay : float, default=0.0
-        Point t moves the threshold by ``rate / t**decay``; more than 0 is for data that do not drift.
+        After n points the rate is ``rate / n**decay``; more than 0 is for data that do not drift.
     start : Calibration or float, optional
         The first threshold. By default the highest possible score: sets hold all classes at first.
     classes, normalize, from_logits
@@ -75,7 +74,7 @@ class OnlineCalibrator(Follower):
     n, checked : int
         The number of points, and of those whose label was checked.
     coverage : float or None
-        The mean share of the points, each at the threshold before it: an estimate of the coverage so far.
+        The mean share of the points at the thresholds of their batches: an estimate of the coverage so far.
 
     See Also
     --------
@@ -145,9 +144,11 @@ class OnlineCalibrator(Follower):
             raise InputError("noise", problem, found=repr(noise))
         # The calibration says how rows are read; the current threshold is _q.
         self.calibration, self._labelling = calibration, labelling
-        self._weights = Weights(inverse_of(noise, calibration.k))
-        self.range = self._weights.inverse.subset_range()
+        self._shares = Shares(noise, calibration.k)
+        self.range = self._shares.range
         width, (low, high) = self.range[1] - self.range[0], calibration.score.span
+        # How far a batch may move the threshold, divided by how far its coverage is from 1 - alpha.
+        self._reach = math.inf if rate is not None else high - low if spread is None else spread
         if rate is None and spread is not None:
             rate = spread / (_MEMORY * width**2)
         elif rate is None and high - low < np.inf:
@@ -161,7 +162,8 @@ class OnlineCalibrator(Follower):
         self.rate, self.decay = check_finite("rate", rate), check_rate(decay, "decay")
         if self.rate <= 0:
             raise InputError("rate", "must be more than 0", found=repr(rate))
-        self._q, self.n, self.checked, self._total = calibration.native_threshold, 0, 0, 0.0
+        self._q, self._total, self._largest = calibration.native_threshold, 0.0, 0
+        self.n = self.checked = 0
 
     @property
     def alpha(self) -> float:
@@ -186,77 +188,64 @@ class OnlineCalibrator(Follower):
         return replace(self.calibration, native_threshold=self._q).predict_set(probs, allow_empty=allow_empty)
 
     def update(self, probs: ArrayLike, labels: ArrayLike | None = None, *, clean: Any = None) -> None:
-        """Move the threshold after each of the next points, in their order; if they are refused, it stays.
+        """Move the threshold once, after a batch of points; if they are refused, it stays.
 
         Parameters
         ----------
         probs : array of shape (m, k)
-            Their class probabilities.
-        labels : array of shape (m,), optional
-            Their noisy labels. Without them only checked points are used.
+            The class probabilities of points whose sets were made at the current threshold.
+        labels : array of shape (m,) or (m, a), optional
+            Their noisy labels, as for `calibrate`. Without them only checked points are used.
         clean : array of shape (m,) or pair (rows, labels), optional
             The true labels of points that were checked, as for `calibrate`; they replace the noisy ones. "?"
             counts as a miss. Which points are checked must not depend on their noisy labels.
         """
-        rows, labels, truth = points = self._labelling.open(self.calibration, probs, labels, clean)
-        if labels is not None and labels.ndim == 2:
-            raise InputError("labels", "must have the shape (m,), one label each", found=f"{labels.shape}")
-        with _MOVING:
-            q, n, total = self._q, self.n, self._total
-            for where in rows.slices():
-                scores = engine.of(rows[where]).scores(rows[where], self.calibration.score.spec)
-                share_of = self._shares(None if labels is None else labels[where])
-                for t, true in enumerate(truth[where].tolist()):
-                    inside: Bools = scores[t] <= q
-                    share = share_of(t, inside) if true == NOT_CHECKED else float(true >= 0 and inside[true])
-                    n, total = n + 1, total + share
-                    q += self.rate * n**-self.decay * (1 - self.alpha - share)
-            self._q, self.n, self._total = q, n, total
+        points = self._labelling.open(self.calibration, probs, labels, clean)
+        size = points.rows.n
+        if not size:
+            return
+        with self._lock:
+            shares = self._shares_of(points, self._q, undecided=0.0)
+            self._largest = max(self._largest, size)
+            self.rate = min(self.rate, self._reach / self._largest)
+            self.n += size
+            step = size * (1 - self.alpha) - float(shares.sum())
+            self._q += self.rate * self.n**-self.decay * step
+            self._total += float(shares.sum())
             self.checked += points.checked
-
-    def _shares(self, labels: Ints | None) -> Callable[[int, Bools], float]:
-        """Return a function from a row and its set to its share; without labels it is never called."""
-        weights = self._weights
-        numbers = np.zeros(0, dtype=np.int64) if labels is None else labels
-        which, table = weights.of(numbers[:, None], np.ones((len(numbers), 1)))
-
-        def share_of(t: int, inside: Bools) -> float:
-            own = float(weights.own[numbers[t]]) if inside[numbers[t]] else 0.0
-            if table is None or which is None:
-                return own + (weights.constant or 0.0) * np.count_nonzero(inside)
-            return own + weights.unit * int(table[which[t]][inside].sum())
-
-        return share_of
 
     def bound(self, delta: float = 0.05) -> float:
         """Return by how much the coverage, averaged over the points so far, may differ from 1 - alpha.
 
-        That is ``(b - a + rate w) / (rate n**(1 - decay)) + w sqrt(log(2 / delta) / (2 n))``, where w is the
-        width of the range of shares and scores lie in [a, b] (the span and a hundredth more). The first part
-        is certain, the second holds with probability 1 - delta over the noise in the labels. `coverage` and
-        `error` are mostly more precise.
+        That is ``(b - a + rate B w) / (rate n**(1 - decay)) + w sqrt(log(2 / delta) / (2 n))``, where B is
+        the size of the largest batch, w the width of the range of shares, and scores lie in [a, b] (the span
+        and a hundredth more). The first part is certain. The second holds with probability 1 - delta over the
+        noise in the labels, for a number of points n that was fixed beforehand, and not for the worst of many
+        n. Points without a label are not among the n: nothing is said of their coverage, unless which points
+        have a label is independent of all else. `coverage` and `error` are mostly more precise.
 
         Examples
         --------
         >>> import numpy as np
         >>> import nacp
         >>> online = nacp.OnlineCalibrator(2, noise=None, start=0.5)
-        >>> online.update(np.full((40_000, 2), 0.5), np.zeros(40_000, dtype=int))
+        >>> for _ in range(400):
+        ...     online.update(np.full((100, 2), 0.5), np.zeros(100, dtype=int))
         >>> round(online.bound(), 4)
-        0.0026
+        0.005
         """
         delta, (low, high) = check_fraction("delta", delta), self.calibration.score.span
         if not self.n:
             return math.inf
         width = self.range[1] - self.range[0]
-        certain: float = (1.01 * (high - low) + self.rate * width) / (self.rate * self.n ** (1 - self.decay))
-        return certain + self.error(delta)
+        furthest = 1.01 * (high - low) + self.rate * self._largest * width
+        return float(furthest / (self.rate * self.n ** (1 - self.decay))) + self.error(delta)
 
     def error(self, delta: float = 0.05) -> float:
         """Return by how much `coverage` may differ from the true coverage of the points so far.
 
-        That is at most ``w sqrt(log(2 / delta) / (2 n))``, with probability 1 - delta over the noise; 0 if
-        labels are right.
+        That is at most ``w sqrt(log(2 / delta) / (2 n))``, with probability 1 - delta over the noise and for
+        n fixed beforehand; 0 if labels are right.
         """
         share = check_fraction("delta", delta)
         if self.checked == self.n or self.noise is None:
@@ -267,15 +256,15 @@ class OnlineCalibrator(Follower):
     def promise(self) -> str:
         """What is guaranteed, in one sentence."""
         return (
-            f"averaged over all points so far, coverage of the true label comes as near to "
-            f"{percent(1 - self.alpha)} as bound() says: a long-run average, not a promise for single points "
-            "or times"
+            f"averaged over all labelled points so far, coverage of the true label comes as near to "
+            f"{percent(1 - self.alpha)} as bound() says: a long-run average at a time fixed beforehand, "
+            "not a promise for single points or times"
         )
 
     @property
     def assumptions(self) -> str:
         """What the promise rests on, in words."""
-        said = ["nothing about how points come about"]
+        said = ["the sets of a batch were made at the threshold before it", "nothing about the points"]
         if self.noise is not None:
             model = self.noise.describe(self.k)
             said.append(f"{model}, independent of the input and of the past given the true class")
@@ -287,13 +276,16 @@ class OnlineCalibrator(Follower):
 
     def _state(self) -> dict[str, Any]:
         kept = {name: getattr(self, name) for name in ("rate", "decay", "n", "checked")}
-        return kept | {"native_threshold": self._q, "total": self._total}
+        kept |= {"native_threshold": self._q, "total": self._total, "largest": self._largest}
+        return kept | {"reach": plain(self._reach)}
 
     def _restore(self, calibration: Calibration, labelling: Labelling, state: dict[str, Any]) -> None:
         self._prepare(calibration, labelling, check_finite("rate", state["rate"]), state["decay"])
         self._q = check_finite("native_threshold", state["native_threshold"])
         self._total = check_finite("total", state["total"])
-        self.n, self.checked = (check_count(name, state[name]) for name in ("n", "checked"))
+        self._reach = number("reach", state["reach"])
+        counts = (check_count(name, state[name]) for name in ("n", "checked", "largest"))
+        self.n, self.checked, self._largest = counts
 
     def __repr__(self) -> str:
         return f"OnlineCalibrator(n={self.n}, threshold={self.threshold:.6g}, rate={self.rate:.3g})"
