@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp.coverage.grid import GRID, cells_of
-from nacp.noise import as_noise
 from tests import oracle
+from tests.problems import NOISES, dyadic_rows, softmax_rows
 from tests.reading import blocks_of
 
 on_every_engine = pytest.mark.usefixtures("every_engine")
@@ -73,19 +72,6 @@ RANDOMIZED = {
 SCORES = DETERMINISTIC | RANDOMIZED
 
 
-def dyadic_rows(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
-    """Rows of multiples of 1/16 or 1/64 that sum to 1, with many ties, zeros and equal rows."""
-    parts = int(rng.choice([16, 64]))
-    weights = rng.dirichlet(np.full(k, rng.choice([0.2, 1.0, 20.0])), size=n)
-    rows = np.array([rng.multinomial(parts, w) for w in weights]) / parts
-    return rows[rng.integers(n, size=n)] if rng.random() < 0.2 else rows
-
-
-def softmax_rows(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
-    p = np.exp(2 * rng.normal(size=(n, k)))
-    return p / p.sum(axis=1, keepdims=True)
-
-
 def inputs_for(case: ScoreCase, rng: np.random.Generator, n: int, k: int) -> np.ndarray:
     if case.name == "precomputed":
         return rng.integers(-6, 7, size=(n, k)) / 4
@@ -103,49 +89,21 @@ def small_problems(
         yield rng, probs, rng.integers(k, size=n)
 
 
-def dyadic_matrix(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
-    """A noise matrix of multiples of 1/16 with ||W|| < 2 sqrt(n), so that n points can use it.
-
-    Rows that lose at most m/16 to other classes have ||W|| <= 1/(1 - m/8).
-    """
-    most = 3 if n < 5 else 6
-    P = np.zeros((k, k))
-    for i in range(k):
-        away = rng.multinomial(rng.integers(most + 1), rng.dirichlet(np.ones(k - 1)))
-        P[i, np.arange(k) != i] = away / 16
-        P[i, i] = 1 - away.sum() / 16
-    return P
-
-
-def _uniform(rng: np.random.Generator, n: int, k: int) -> tuple[Any, list[list[Fraction]]]:
-    rate = rng.choice(["0.2", "0.5"]) if n > 1 else "0.2"  # one label says nothing under much noise
-    return float(rate), oracle.uniform_matrix(Fraction(rate), k)
-
-
-def _groups(rng: np.random.Generator, n: int, k: int) -> tuple[Any, list[list[Fraction]]]:
-    groups = rng.integers(3, size=k).tolist()
-    return nacp.GroupNoise(groups, rate=0.3), oracle.group_matrix(groups, Fraction("0.3"))
-
-
-def _matrix(rng: np.random.Generator, n: int, k: int) -> tuple[Any, list[list[Fraction]]]:
-    P = dyadic_matrix(rng, n, k)
-    return P, oracle.exact_rows(P)
-
-
-# Each gives, from (generator, n, k), the library's noise and the oracle's P.
-NOISES = {
-    "none": lambda rng, n, k: (None, oracle.identity(k)),
-    "uniform": _uniform,
-    "groups": _groups,
-    "matrix": _matrix,
-}
-
-
 def thresholds_of(probs: np.ndarray, labels: np.ndarray, **options: Any) -> list[float]:
     return [cal.threshold for cal in nacp.calibrate(probs, labels, guarantee="none", **options)]
 
 
+LARGEST = 2.0**20 * 2047 / 1024  # the distance of the last finite points of the grid from 0 and 1
 BLOCKS = (1 << 20, 16)  # entries of a block: all rows at once, or a few at a time
+
+
+def expect_threshold(exact: Fraction | None) -> Any:
+    """The library warns exactly where the oracle finds no threshold."""
+    return pytest.warns(nacp.NoValidThresholdWarning) if exact is None else nullcontext()
+
+
+def as_float(exact: Fraction | None) -> float:
+    return math.inf if exact is None else float(exact)
 
 
 def members(sets: nacp.PredictionSets) -> list[set[int]]:
@@ -238,6 +196,24 @@ def test_thresholds_and_sets_are_the_definitions(case, noise_kind):
 
 
 @on_every_engine
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning", "ignore::nacp.NoiseModelWarning")
+@pytest.mark.parametrize("rule", CROSSINGS)
+@pytest.mark.parametrize("noise_kind", ["uniform", "matrix"])
+def test_scores_of_all_sizes_are_moved_up_to_the_grid(noise_kind, rule):
+    """Next to 0 and 1, next to other numbers, denormal, and beyond the ends of the grid."""
+    rng, n, k = np.random.default_rng(3), 40, 15
+    noise, P = NOISES[noise_kind](rng, n, k)
+    sizes = np.concatenate([[0.0, np.inf, 1e300, 2.0**20 - 1], 2.0 ** np.arange(-1074, -20, 21)])
+    numbers = np.concatenate([sizes, -sizes, np.nextafter(0.3, [0, 1]), np.nextafter(1.0, [0, 2])])
+    scores, labels = numbers[rng.integers(len(numbers), size=(n, k))], rng.integers(k, size=n)
+    alphas = [0.05, 0.3, 0.5, 0.6, 0.99]
+    found = thresholds_of(scores, labels, noise=noise, score="precomputed", alpha=alphas, crossing=rule)
+    moved = oracle.on_grid(np.clip(scores, -LARGEST, 1e30))
+    exact = [CROSSINGS[rule](moved, labels, oracle.inverse(P), 1 - Fraction(str(a))) for a in alphas]
+    assert np.minimum(found, 1e30).tolist() == [min(as_float(q), 1e30) for q in exact]
+
+
+@on_every_engine
 @pytest.mark.parametrize("rule", CROSSINGS)
 def test_with_a_matrix_the_target_may_be_reached_beyond_the_last_noisy_score(rule):
     """The row of W is (169, -39, 9)/139 and its labels enter in the order 1, 0, 2."""
@@ -255,15 +231,6 @@ def test_a_target_counts_as_reached_within_rounding_and_no_further():
     for rule in CROSSINGS:
         options = {"noise": None, "alpha": [1 / 3, 1 / 3 - 1e-10], "crossing": rule}
         assert thresholds_of(probs, labels, **options) == [0.5, 0.75]
-
-
-def expect_threshold(exact: Fraction | None) -> Any:
-    """The library warns exactly where the oracle finds no threshold."""
-    return pytest.warns(nacp.NoValidThresholdWarning) if exact is None else nullcontext()
-
-
-def as_float(exact: Fraction | None) -> float:
-    return math.inf if exact is None else float(exact)
 
 
 @pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
@@ -312,60 +279,7 @@ def test_sets_among_many_classes_are_the_labels_that_score_at_most_the_threshold
             assert np.array_equal(cal.predict_set(probs), scores <= cal.threshold)
 
 
-# The search
-
-
-def by_sorting_everything(scores: np.ndarray, weights: np.ndarray, target: float, rule: str) -> float:
-    """The threshold by its definition: F^c-hat is a signed, weighted ECDF over all n k scores."""
-    order = np.argsort(scores, axis=None)
-    distinct, last = np.unique(scores.ravel()[order][::-1], return_index=True)
-    exact = np.cumsum(weights.ravel()[order].astype(np.longdouble))  # float64 would round by 1e-12
-    reached = exact[scores.size - 1 - last] / len(scores) >= target - 1e-12
-    if rule == "last":
-        reached = np.logical_and.accumulate(reached[::-1])[::-1]
-    return float(distinct[np.argmax(reached)])
-
-
-def noise_of(kind: str, k: int) -> nacp.Noise:
-    rng = np.random.default_rng(k)
-    return as_noise(0.2 if kind == "uniform" else 0.8 * np.eye(k) + 0.2 * rng.dirichlet(np.full(k, 0.3), k))
-
-
-@pytest.mark.parametrize("noise_kind", ["uniform", "matrix"])
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_thresholds_are_those_that_sorting_all_scores_finds_bit_for_bit(case, noise_kind):
-    rng, n, k = np.random.default_rng(13), 100, 50
-    probs = softmax_rows(rng, n, k).astype(np.float32 if noise_kind == "uniform" else np.float64)
-    labels = np.where(rng.random(n) < 0.3, rng.integers(k, size=n), probs.argmax(axis=1))
-    noise = noise_of(noise_kind, k)
-    scores = GRID[case.score.spec.cells_of(case.score.scores(probs) - case.score.offset)]
-    weights = noise.inverse(k).dense()[labels]
-    alphas = [0.02, 0.1, 0.4]
-    for rule in CROSSINGS:
-        options = {"noise": noise, "score": case.score, "alpha": alphas, "crossing": rule}
-        with blocks_of(2000):
-            found = thresholds_of(probs, labels, **options)
-        assert found == [by_sorting_everything(scores, weights, 1 - alpha, rule) for alpha in alphas]
-
-
-@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
-@pytest.mark.parametrize("rule", CROSSINGS)
-@pytest.mark.parametrize("noise_kind", ["uniform", "matrix"])
-def test_scores_of_all_sizes_are_moved_up_to_the_grid(noise_kind, rule):
-    """Next to 0 and 1, neighbours, beyond 2^64, and infinite ones: beyond the grid all are infinite."""
-    rng, n, k = np.random.default_rng(3), 300, 150
-    noise = noise_of(noise_kind, k)
-    sizes = np.concatenate([[0.0, np.inf, 1e300, 1e19], 2.0 ** np.arange(-1074, -60, 7)])
-    numbers = np.concatenate([sizes, -sizes, np.nextafter(0.3, [0, 1]), np.nextafter(1.0, [0, 2])])
-    scores = numbers[rng.integers(len(numbers), size=(n, k))]
-    labels = rng.integers(k, size=n)
-    alphas = [0.05, 0.3, 0.5, 0.6, 0.99]
-    found = nacp.calibrate(
-        scores, labels, noise=noise, score="precomputed", guarantee="none", alpha=alphas, crossing=rule
-    )
-    weights, moved = noise.inverse(k).dense()[labels], GRID[cells_of(scores)]
-    expected = [by_sorting_everything(moved, weights, 1 - alpha, rule) for alpha in alphas]
-    assert [cal.threshold for cal in found] == expected
+# Corrected targets
 
 
 EVEN = [0.5, 0.5]

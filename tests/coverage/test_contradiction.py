@@ -11,11 +11,6 @@ from typer.testing import CliRunner
 
 import nacp
 from nacp.cli import app
-from nacp.coverage.contradiction import LEVEL, contradiction
-from nacp.coverage.curve import Curve
-from nacp.coverage.tally import Sample
-from nacp.points import open_points
-from nacp.scores import as_score
 
 K = 20
 
@@ -73,8 +68,14 @@ def test_of_a_matrix_it_is_asked_whether_it_is_transposed(points):
 def test_a_rate_that_is_right_or_understated_is_not(points, stated):
     probs, _, noisy = points
     cal, told = found(probs, noisy, noise=stated)
-    assert cal.warnings == ()
     assert not told
+    assert cal.warnings == ()
+
+
+def test_checked_labels_assume_no_noise_model(points):
+    cal, told = found(points[0], points[2], noise=0.5, clean=(np.arange(400), points[1][:400]))
+    assert not told
+    assert cal.warnings == ()
 
 
 def test_no_curve_leaves_the_shares_and_it_is_known_where_one_was_cut_off(points):
@@ -126,13 +127,6 @@ def test_several_labels_of_a_point_are_looked_at_as_one(points):
     assert found(probs[few], twice, noise=0.36)[0].warnings == found(probs[few], once, noise=0.36)[0].warnings
 
 
-def test_checked_labels_assume_no_noise_model(points):
-    probs, true, noisy = points
-    cal, told = found(probs, noisy, noise=0.5, clean=(np.arange(400), true[:400]))
-    assert cal.warnings == ()
-    assert not told
-
-
 def test_it_is_kept_wherever_the_calibration_goes(points, tmp_path):
     probs, _, noisy = points
     cal, _ = found(probs, noisy, noise=0.4)
@@ -144,22 +138,15 @@ def test_it_is_kept_wherever_the_calibration_goes(points, tmp_path):
     assert "contradict" in cal._repr_html_()
 
 
-def test_a_comparison_says_it_once(points):
-    probs, _, noisy = points
+def test_a_comparison_and_the_report_say_it_once(points):
+    probs, noisy = points[0][:1000], points[2][:1000]
     with pytest.warns(nacp.NoiseModelWarning) as told:
-        compared = nacp.compare(
-            probs, noisy, noise=0.4, scores=["hps", "raps"], guarantees=["none", "nacp", "split"]
-        )
+        compared = nacp.compare(probs, noisy, noise=0.5, scores=["hps"], guarantees=["none", "split"])
     assert len(told) == 1
     assert str(compared).count("Warning: the labels contradict") == 1
-
-
-def test_the_report_says_it_above_the_promise(points):
-    probs, _, noisy = points
-    page = nacp.make_report(probs[:1000], noisy[:1000], noise=0.5, guarantee="none").html
-    assert 0 < page.index("class='banner'") < page.index("What is promised")
-    assert "The labels contradict uniform label noise with rate 0.5" in page
-    right = nacp.make_report(probs[:1000], noisy[:1000], noise=0.25, guarantee="none").html
+    wrong, right = (nacp.make_report(probs, noisy, noise=e, guarantee="none").html for e in (0.5, 0.25))
+    assert 0 < wrong.index("class='banner'") < wrong.index("What is promised")
+    assert "The labels contradict uniform label noise with rate 0.5" in wrong
     assert "class='banner'" not in right
 
 
@@ -190,45 +177,34 @@ def test_the_command_line_says_it_and_ends_with_its_own_code_if_asked(points, tm
     assert run("--noise", "0.25", "--strict").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    "noise",
-    [
-        nacp.UniformNoise(0.4),
-        nacp.GroupNoise([0, 0, 0, 1, 1, 1, 2, 2, 3, 4], 0.5),
-        nacp.MatrixNoise(nacp.GroupNoise([0, 0, 0, 1, 1, 1, 2, 2, 3, 4], 0.5).matrix(10).dense()),
-    ],
-    ids=["uniform", "groups", "matrix"],
-)
+GROUPS = nacp.GroupNoise([0, 0, 0, 1, 1, 1, 2, 2, 3, 4], 0.5)
+LEVEL = 1e-3
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "noise", [nacp.UniformNoise(0.4), GROUPS, nacp.MatrixNoise(GROUPS.matrix(10).dense())]
+)
 def test_a_right_model_is_contradicted_once_in_1000_times_at_the_most(noise):
     """Contradictions are likeliest for a classifier that is always right, and sure of it."""
     rng, k, n, times = np.random.default_rng(0), 10, 60, 1000
     true = rng.integers(k, size=n)
     probs = 0.9 * np.eye(k)[true] + 0.1 * rng.dirichlet(np.ones(k), size=n)
-    rows, _, _ = open_points(probs, true)
-    score, alarms = as_score("hps"), 0
-    for seed in range(times):
-        sample = Sample.of(rows, noise.sample(true, k, random_state=seed), score)
-        alarms += contradiction(Curve.of(sample, noise)) is not None
+    given = (noise.sample(true, k, random_state=seed) for seed in range(times))
+    alarms = sum(len(found(probs, labels, noise=noise, guarantee="none")[1]) for labels in given)
     assert alarms <= binom.ppf(0.999, times, LEVEL)
 
 
 def test_a_wrong_model_is_contradicted_as_often_as_the_binomial_test_says():
     """All pairs but the favourites have one score, so one share matters: that of labels that are replaced."""
-    rng, k, n, stated = np.random.default_rng(1), 10, 400, 0.4
+    rng, k, n, stated, times, expected = np.random.default_rng(1), 10, 400, 0.4, 300, []
     true = rng.integers(k, size=n)
-    scores = 1.0 - np.eye(k)[true]
-    rows, _, _ = open_points(scores, true, probabilities=False)
-    score, alarms, times, expected = as_score("precomputed"), 0, 300, []
     # Two parts of the scores are three runs, of which each gets a third of half the level.
     bar = LEVEL / 2 / 3
     for seed in range(times):
         noisy = nacp.UniformNoise(0.27).sample(true, k, random_state=seed)
-        sample = Sample.of(rows, noisy, score)
-        told = contradiction(Curve.of(sample, nacp.UniformNoise(stated)))
-        missed = np.count_nonzero(noisy != true)
-        expected.append(binom.cdf(missed, n, stated * (1 - 1 / k)) <= bar)
-        if told is None or told.label is None:
-            assert (told is not None) == expected[-1]
-        alarms += told is not None
+        cal, told = found(1.0 - np.eye(k)[true], noisy, noise=stated, guarantee="none", score="precomputed")
+        expected.append(binom.cdf(np.count_nonzero(noisy != true), n, stated * (1 - 1 / k)) <= bar)
+        if not told or "of class" not in cal.warnings[0]:
+            assert bool(told) == expected[-1]
     assert 0 < sum(expected) < times

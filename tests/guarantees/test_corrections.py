@@ -1,7 +1,6 @@
 """The corrections of NACP, ACNL and CRCP: by their formulas, and as the paper prints them."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,25 +10,9 @@ from nacp.guarantees.acnl import acnl_correction, expected_excess
 from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
 from tests import oracle
+from tests.problems import NOISES
 
-
-def random_matrix(rng, k):
-    """A noise matrix of multiples of 1/16 that keeps more than half of the labels of each class."""
-    P = np.zeros((k, k))
-    for i in range(k):
-        P[i, np.arange(k) != i] = rng.multinomial(rng.integers(7), rng.dirichlet(np.ones(k - 1))) / 16
-        P[i, i] = 1 - P[i].sum()
-    return P
-
-
-def random_noise(rng: np.random.Generator, k: int) -> list[tuple[nacp.Noise, list[list[Fraction]]]]:
-    """One noise model of each kind, with its P."""
-    P, groups = random_matrix(rng, k), rng.integers(2, size=k).tolist()
-    return [
-        (nacp.UniformNoise(0.3), oracle.uniform_matrix(Fraction("0.3"), k)),
-        (nacp.GroupNoise(groups, rate=0.3), oracle.group_matrix(groups, Fraction("0.3"))),
-        (nacp.MatrixNoise(P), oracle.exact_rows(P)),
-    ]
+KINDS = [NOISES[kind] for kind in ("uniform", "groups", "matrix")]
 
 
 @pytest.mark.parametrize("k", range(2, 7))
@@ -38,7 +21,8 @@ def test_acnl_and_crcp_are_their_formulas_for_any_priors_and_noise(k):
     for _ in range(30):
         n, least = int(rng.integers(20, 5000)), int(rng.integers(1, 20))
         rho = rng.dirichlet(np.full(k, 2.0))
-        for noise, P in random_noise(rng, k):
+        for kind in KINDS:
+            noise, P = kind(rng, n, k)
             W, noisy = noise.inverse(k), rho @ np.array(P, dtype=float)
             acnl = acnl_correction(n, least, W, rho, noisy)
             assert acnl == pytest.approx(oracle.acnl_correction(n, least, P, rho), rel=1e-12)
@@ -52,7 +36,8 @@ def test_calibrate_uses_the_realised_counts_and_the_given_priors(k):
     rho = rng.dirichlet(np.full(k, 2.0))
     labels = np.concatenate([np.arange(k), rng.integers(k, size=40)])
     n, least = len(labels), np.bincount(labels).min()
-    for noise, P in random_noise(rng, k):
+    for kind in KINDS:
+        noise, P = kind(rng, n, k)
         options = {"probs": rng.dirichlet(np.ones(k), size=n), "labels": labels, "noise": noise}
         acnl = nacp.calibrate(**options, guarantee=nacp.ACNL(rho)).correction
         crcp = nacp.calibrate(**options, guarantee=nacp.CRCP(rho)).correction

@@ -142,34 +142,30 @@ def test_binomial_is_the_lowest_threshold_of_the_grid_from_which_on_every_p_valu
 # What is refused
 
 
-INTERVAL = nacp.UniformNoise(0.2, interval=(0.1, 0.3))
-RADIUS = nacp.MatrixNoise(PAIRS, radius=0.02)
+INTERVAL = nacp.UniformNoise(0.2, interval=(0.15, 0.25))
+RADIUS = nacp.MatrixNoise(PAIRS, radius=0.01)
+REFUSED = [
+    *(
+        (name, {"crossing": "first"}, noise, f'"{name}" .*crossing="first".*: use "last"')
+        for name in ("pac", "binomial", "expected", "nacp")
+        for noise in (0.2, INTERVAL)
+        if (name, noise) != ("nacp", 0.2)  # its bound holds at all thresholds
+    ),
+    *(
+        (name, {}, noise, f'"{name}" needs noise that is known exactly')
+        for name in ("none", "acnl", "crcp")
+        for noise in (INTERVAL, RADIUS)
+    ),
+    ("pac", {"unlabelled": np.full((9, K), 1 / K)}, 0.2, '"binomial" only'),
+    ("binomial", {"unlabelled": np.full((9, 5), 0.2)}, 0.2, r"unlabelled has 5 columns, .* 6 classes"),
+]
 
 
-@pytest.mark.parametrize("noise", [0.2, INTERVAL], ids=["exact", "interval"])
-@pytest.mark.parametrize("guarantee", ["pac", "binomial", "expected", "nacp"])
-def test_the_first_crossing_is_refused(guarantee, noise):
-    if guarantee == "nacp" and noise == 0.2:
-        pytest.skip("its bound holds at all thresholds")
+@pytest.mark.parametrize(("guarantee", "options", "noise", "words"), REFUSED)
+def test_what_a_guarantee_cannot_use_is_refused(guarantee, options, noise, words):
     probs, _, labels = sample(50, NOISES["uniform"])
-    with pytest.raises(nacp.InputError, match=rf'"{guarantee}" .*crossing="first".*: use "last"'):
-        nacp.calibrate(probs, labels, noise=noise, guarantee=guarantee, crossing="first")
-
-
-@pytest.mark.parametrize("noise", [INTERVAL, RADIUS], ids=["interval", "radius"])
-@pytest.mark.parametrize("guarantee", ["none", "acnl", "crcp"])
-def test_guarantees_that_need_the_noise_exactly_refuse_doubt(guarantee, noise):
-    probs, _, labels = sample(100, NOISES["uniform"])
-    with pytest.raises(nacp.InputError, match=rf'"{guarantee}" needs noise that is known exactly'):
-        nacp.calibrate(probs, labels, noise=noise, guarantee=guarantee)
-
-
-def test_unlabelled_points_are_checked_and_are_for_binomial_only():
-    probs, _, labels = sample(50, NOISES["uniform"])
-    with pytest.raises(ValueError, match='"binomial" only'):
-        nacp.calibrate(probs, labels, noise=0.2, guarantee="pac", unlabelled=probs)
-    with pytest.raises(ValueError, match=r"unlabelled has 5 columns, .* 6 classes"):
-        nacp.calibrate(probs, labels, noise=0.2, guarantee="binomial", unlabelled=probs[:, :5])
+    with pytest.raises(nacp.InputError, match=words):
+        nacp.calibrate(probs, labels, noise=noise, guarantee=guarantee, **options)
 
 
 # Intervals, and several alphas
@@ -195,10 +191,7 @@ def test_under_an_interval_the_larger_threshold_of_both_ends_is_taken(guarantee)
     assert exactly.price_of_doubt == 0
 
 
-DOUBTFUL = {
-    "interval": nacp.UniformNoise(0.2, interval=(0.15, 0.25)),
-    "radius": nacp.MatrixNoise(PAIRS, radius=0.01),
-}
+DOUBTFUL = {"interval": INTERVAL, "radius": RADIUS}
 
 
 @pytest.mark.parametrize("noise", (NOISES | DOUBTFUL).values(), ids=NOISES | DOUBTFUL)

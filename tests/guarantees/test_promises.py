@@ -58,9 +58,7 @@ def test_a_calibration_says_what_its_noise_estimate_assumes(points, kind, guaran
 
 
 def test_known_noise_assumes_nothing_more(points):
-    probs, _, noisy = points
-    exact = nacp.noise_from_privacy(math.log(36), k=K)
-    cal = nacp.calibrate(probs, noisy, noise=exact)
+    cal = nacp.calibrate(points[0], points[2], noise=nacp.noise_from_privacy(math.log(36), k=K))
     assert cal.promise == nacp.PAC().promise(0.1)
     assert "other points" not in cal.assumptions
 
@@ -106,28 +104,24 @@ def test_nacp_holds_for_all_alphas_at_once_and_pac_does_not(guarantee):
     assert (short / runs <= delta + 3 * error) == (guarantee.name == "nacp")
 
 
-# Frequencies, and a delta that is too large
+# What a promise depends on
 
 
-def test_priors_are_part_of_the_promise():
+def test_promises_say_what_they_depend_on():
+    """Massart's one-sided inequality holds for tails up to one half; "nacp" uses it at e delta / 4."""
     for kind in (nacp.ACNL, nacp.CRCP):
         assert "if the class frequencies estimated from the labels are exact" in kind().promise(0.1)
         assert "if the class frequencies are as stated" in kind(priors=[0.5, 0.5]).promise(0.1)
-
-
-def test_nacp_says_where_its_proof_does_not_hold():
-    """Massart's one-sided inequality holds for tails up to one half; the proof uses it at e delta / 4."""
     for delta, proved in ((0.001, True), (0.73, True), (0.74, False), (0.9, False)):
         assert (math.e * delta / 4 <= 0.5) == proved
         assert ("at most 0.73" in nacp.NACP(delta).promise(0.1)) != proved
 
 
-def test_priors_are_refused_by_class():
+def test_priors_are_refused_by_class(points):
     """They would enter the correction and not the estimate."""
-    rng = np.random.default_rng(0)
-    probs, labels = rng.dirichlet(np.ones(3), 300), rng.integers(3, size=300)
+    probs, _, noisy = points
     with pytest.raises(nacp.InputError, match="priors cannot be used"):
-        nacp.calibrate(probs, labels, noise=0.1, guarantee=nacp.ACNL([0.3, 0.3, 0.4]), by="class")
+        nacp.calibrate(probs, noisy, noise=0.1, guarantee=nacp.ACNL(np.full(K, 1 / K)), by="class")
 
 
 def test_the_shuffle_does_not_repeat_the_draw_of_the_noise():
