@@ -21,6 +21,5 @@ def on_threads(number: int) -> Iterator[None]:
     """Share blocks out to this many threads, however small they are; the compiled engine only has threads."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "thread_count", lambda: number)
-        patch.setattr(arrays, "thread_count", lambda: number)
         patch.setattr(arrays, "_ENTRIES_PER_THREAD", 1)
         yield

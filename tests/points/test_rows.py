@@ -48,11 +48,6 @@ def test_calibrate_warns_once_and_finds_the_same_threshold():
         nacp.calibrate(stacked, thrice, clean=thrice)
 
 
-@pytest.mark.parametrize("name", ["cifar10", "cifar100", "tinyimagenet", "imagenet-resnet18"])
-def test_simulated_classifiers_are_not_blamed(name):
-    assert repeats(Rows(twins.simulate(name, n=3000, random_state=0)[0])) is None
-
-
 @pytest.mark.filterwarnings("error")
 def test_rows_that_repeat_rightly_are_not_blamed():
     """One-hot rows, trees and forests; in any order, and drawn with replacement."""
@@ -69,26 +64,22 @@ def test_rows_that_repeat_rightly_are_not_blamed():
         DecisionTreeClassifier(max_depth=3, random_state=0),
         DecisionTreeClassifier(min_samples_leaf=5, random_state=0),
         RandomForestClassifier(10, random_state=0),
-        RandomForestClassifier(30, max_depth=3, random_state=0),
     ):
         found = model.fit(inputs[train], classes[train]).predict_proba(inputs[calibrate])
         sure = np.eye(10)[found.argmax(axis=1)]
         for rows in (found, sure, found.round(1), found.astype(np.float32)):
-            orders = [
-                np.arange(len(rows)),
-                np.argsort(classes[calibrate], kind="stable"),
-                np.argsort(rows[:, 3], kind="stable"),
-                np.lexsort(rows.T),
-                rng.integers(len(rows), size=4 * len(rows)),
-            ]
-            assert [repeats(Rows(rows[order])) for order in orders] == [None] * len(orders)
+            by_class = np.argsort(classes[calibrate], kind="stable")
+            drawn = rng.integers(len(rows), size=4 * len(rows))
+            for order in (slice(None), by_class, np.argsort(rows[:, 3]), np.lexsort(rows.T), drawn):
+                assert repeats(Rows(rows[order])) is None
 
 
-def test_sure_rows_of_a_balanced_sample_are_not_blamed():
-    """Each comes exactly as often; only how few they are tells them from stacked ones."""
-    assert repeats(Rows(np.repeat(np.eye(10), 20, axis=0))) is None
-    smooth = np.full((10, 10), 0.01) + 0.9 * np.eye(10)
-    assert repeats(Rows(np.repeat(smooth / smooth.sum(axis=1, keepdims=True), 20, axis=0))) is None
+def test_classifiers_and_balanced_samples_are_not_blamed():
+    """Of sure rows each may come exactly as often; only how few they are tells them from stacked ones."""
+    for name in ("cifar10", "cifar100", "tinyimagenet", "imagenet-resnet18"):
+        assert repeats(Rows(twins.simulate(name, n=3000, random_state=0)[0])) is None
+    for rows in (np.eye(10), (0.01 + 0.9 * np.eye(10))):
+        assert repeats(Rows(np.repeat(rows / rows.sum(axis=1, keepdims=True), 20, axis=0))) is None
 
 
 # Widths
@@ -135,24 +126,11 @@ def test_narrower_rows_are_refused(atoms):
         nacp.calibrate(probs.astype(np.float32), labels, noise=None).predict_set(probs.astype(np.float16))
 
 
-def test_rows_that_were_only_written_wider_may_be_narrow_again(atoms):
+def test_rows_that_were_only_written_wider_may_be_narrow_again_and_normalised_ones_are_rounded_before(atoms):
     probs, labels = atoms
     narrow = probs.astype(np.float32)
     cal = nacp.calibrate(narrow.astype(np.float64), labels, noise=None, alpha=0.1)
     assert cal.widths == ("float32", "float64")
-    found = [cal.predict_set(rows).to_lists() for rows in (narrow, narrow.astype(np.float64))]
-    assert found[0] == found[1]
-
-
-def test_normalised_rows_are_rounded_before(atoms):
-    probs, labels = atoms
-    narrow = (2 * probs).astype(np.float32)
-    cal = nacp.calibrate(narrow, labels, noise=None, alpha=0.1, normalize=True)
-    assert cal.predict_set(narrow).to_lists() == cal.predict_set(2 * probs).to_lists()
-
-
-def test_whole_numbers_have_any_width():
-    sure = np.eye(3, dtype=int)
-    cal = nacp.calibrate(sure, [0, 1, 2], noise=None, alpha=0.4)
-    for width in (int, bool, np.float16, np.float32, np.float64):
-        assert cal.predict_set(sure.astype(width)).to_lists() == [[0], [1], [2]]
+    assert cal.predict_set(narrow).to_lists() == cal.predict_set(narrow.astype(np.float64)).to_lists()
+    cal = nacp.calibrate(2 * narrow, labels, noise=None, alpha=0.1, normalize=True)
+    assert cal.predict_set(2 * narrow).to_lists() == cal.predict_set(2 * probs).to_lists()

@@ -134,6 +134,7 @@ BAD_LABELS = {
     "missing": (pd.Series(LABELS, dtype="Int64").mask(LABELS == 0), "no label in row", "drop such rows"),
     "None": (np.where(LABELS == 0, None, LABELS), "no label in row", "drop such rows"),
     "names": (np.take(NAMES, LABELS), f"{NAMES[LABELS[0]]}", "classes=", "order of the columns"),
+    "sparse": (scipy.sparse.csr_array(LABELS[None]), "is a sparse matrix", "pass labels.toarray()"),
     "list of names": ([NAMES[y] for y in LABELS], f"{NAMES[LABELS[0]]}", "classes="),
 }
 
