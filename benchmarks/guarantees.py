@@ -217,7 +217,7 @@ def uniform_table(scale):
         found = excesses(twin, n, noise, kinds, runs)
         for delta, pac, other in zip(deltas, found[::2], found[1::2], strict=True):
             planned = nacp.plan(k=k, noise=noise, n=n, delta=delta)
-            paper = next(row.correction for row in planned.rows if row.guarantee.name == "nacp")
+            paper = next(row.excess for row in planned.rows if row.guarantee.name == "nacp")
             lines.append(
                 f"| {k}, {n}, {delta:g} | {runs} | {paper:.4f} | {pac.mean:.4f} ± {pac.error:.4f} "
                 f"| {pac.plain:.4f} ± {pac.plain_error:.4f} | {other.mean:.4f} ± {other.error:.4f} "
@@ -247,7 +247,7 @@ def matrix_table(scale):
             cases["CIFAR-10N worst"] = human_noise()
         for name, noise in cases.items():
             others = {
-                row.guarantee.name: row.correction
+                row.guarantee.name: row.excess
                 for row in nacp.plan(k=k, noise=noise, n=n).rows
                 if row.reason is None
             }

@@ -107,7 +107,7 @@ def test_it_is_planned_and_compared_beside_the_others(points):
     probs, _, noisy = points
     plan = nacp.plan(k=K, noise=NOISE, n=2000)
     (row,) = [each for each in plan.rows if each.guarantee == Cautious()]
-    assert row.correction == pytest.approx(1 / np.sqrt(2000))
+    assert row.excess == pytest.approx(1 / np.sqrt(2000))
     assert row.n_needed == pytest.approx(10_000, abs=1)
     found = nacp.compare(probs, noisy, noise=NOISE, scores=["hps", "root"])
     (mine,) = [each for each in found.rows if (each.score, each.guarantee) == ("root", "cautious")]

@@ -124,10 +124,11 @@ def test_correct_labels_make_split_a_promise_about_the_true_label_and_progress_c
 
 def test_the_table_has_a_line_for_each_row_and_every_sentence_once(data, found):
     lines, sentences = (part.splitlines() for part in on_one_line(found).split("\n\n"))
+    said = dict(reversed(sentence.split(": ", 1)) for sentence in sentences)
     for line, row in zip(lines[1:], found.rows, strict=True):
         assert (line.split()[1], line.split()[-1]) == (row.guarantee, f"{row.mean_size:.2f}")
-        assert f"{row.guarantee}: {row.reason or row.promise}" in sentences
-    assert len(set(sentences)) == len(sentences)
+        assert row.guarantee in said[row.reason or row.promise].split(", ")
+    assert len(said) == len(sentences)
     probs, labels, noisy = data
     clean = (range(200), ["?", *labels[1:200]])
     told = nacp.compare(probs[:N], noisy[:N], clean=clean, scores=["hps"], guarantees=["pac", "split"])
@@ -192,11 +193,12 @@ def test_with_checked_labels_every_row_is_what_calibrating_alone_gives(data, noi
         assert row.mean_size == pytest.approx(sizes.mean(), rel=1e-12)
         if row.labels == "checked, noisy":
             assert row.checked_estimate == pytest.approx(row.estimate, abs=1e-12)
+    said = {name: text for names, text in found.sentences for name in names.replace("), ", ")\n").split("\n")}
     told = {f"{row.guarantee} ({row.labels})": row.promises_truth for row in found.rows}
-    assert {name for name, _ in found.sentences} == set(told)
-    for name, said in found.sentences:
-        assert ("whatever the noise is" in said) == (told[name] and "(noisy)" not in name)
-    assert any("if the noise model is right" in said for _, said in found.sentences) == (noise is not None)
+    assert set(said) == set(told)
+    for name, text in said.items():
+        assert ("whatever the noise is" in text) == (told[name] and "(noisy)" not in name)
+    assert any("if the noise model is right" in text for text in said.values()) == (noise is not None)
     split = next(row for row in found.rows if row.guarantee == "split")
     assert not split.promises_truth
     assert (split.estimate is None) == (noise is None)
@@ -227,3 +229,28 @@ def test_what_cannot_be_compared_with_checked_labels_is_refused(data):
         with pytest.raises(nacp.InputError) as caught:
             nacp.compare(probs, **options)
         assert caught.value.argument == argument
+
+
+def test_a_plan_chose_the_labels_and_the_rows_are_those_of_calibrating_with_it(data):
+    probs, truth, noisy = (part[:N] for part in data)
+    plan = nacp.choose_audit(probs, noisy, budget=200, score="aps")
+    given = {"clean": (plan.rows, truth[plan.rows]), "audit": plan}
+    rows = [row for row in nacp.compare(probs, noisy, **given).rows if row.labels != "noisy"]
+    assert {row.guarantee for row in rows} == {"pac", "none"}
+    for row in rows:
+        cal = nacp.calibrate(probs, noisy, score="aps", guarantee=row.guarantee, **given)
+        assert (row.score, row.labels, row.threshold) == (repr(cal.score), "checked, noisy", cal.threshold)
+    for wrong in {"scores": ["hps"]}, {"clean": None}:
+        with pytest.raises(nacp.InputError, match=r"score must be APS|audit needs clean"):
+            nacp.compare(probs, noisy, **{"noise": NOISE} | given | wrong)
+
+
+@pytest.mark.parametrize("scores", [["hps"], ["hps", "margin", nacp.RAPS()]], ids=["one score", "three"])
+def test_with_all_columns_the_table_stays_a_table_in_80_columns(data, scores):
+    probs, truth, noisy = (part[:N] for part in data)
+    given = {"noise": NOISE, "clean": (range(200), truth[:200]), "test_probs": probs, "test_labels": truth}
+    found = nacp.compare(probs, noisy, scores=scores, **given)
+    lines = str(found).split("\n\n")[0].splitlines()[len(scores) == 1 :]
+    assert len(lines) == len(found.rows) + 1
+    assert max(map(len, lines)) <= 80
+    assert all(line.endswith(f"{row.mean_size:.2f}") for line, row in zip(lines[1:], found.rows, strict=True))

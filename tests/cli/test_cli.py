@@ -152,7 +152,7 @@ def test_the_rate_of_wrong_labels_is_converted():
 
 def test_plan_prints_what_the_function_finds():
     options = ["plan", "--classes", "100", "--noise", "0.2", "--points", "5000"]
-    said = done(*options, "--max-correction", "0.02")
+    said = done(*options, "--excess", "0.02")
     assert said.strip() == str(nacp.plan(k=100, noise=0.2, n=5000, excess=0.02))
     assert done(*options, "--excess", "0.02") == said
     # The paper's correction at delta = .05, written out.
@@ -435,7 +435,7 @@ def test_a_checked_label_is_the_class_of_that_name_in_every_file(names, written)
         ("calibrate one.npy labels.npy --noise 0.2", "for a binary classifier give two columns, 1 - p and p"),
         ("predict cal.json narrow.npy", "calibrate with a file of float32, too"),
         ("plan --classes 4 --noise 0.2 --noise-confidence 0.9", "give --noise-interval"),
-        ("plan --classes 4 --noise 0.2 --max-correction 0", "--excess must lie"),
+        ("plan --classes 4 --noise 0.2 --excess 0", "--excess must lie"),
         ("plan --classes 4 --noise 0.2 --points 0", "Error: --points must be"),
         ("noise audit labels.npy again.npy --model groups", "give --groups FILE too"),
         ("evaluate cal.json test.npz truth.csv", "calibrate with --classes FILE"),

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Floats
-from nacp.advice.printout import Printout, TextTable
-from nacp.audit.checked_calibration import open_checked
+from nacp.advice.printout import Printout, TextTable, joined
+from nacp.audit.checked_calibration import for_checked, open_checked
 from nacp.audit.checked_sample import CheckedSample
-from nacp.audit.plan import guessing_noise
+from nacp.audit.plan import AuditPlan, guessing_noise
 from nacp.calibrate import (
     NoValidThresholdWarning,
     ScoreLike,
@@ -38,6 +38,7 @@ from nacp.points.lazy import in_memory
 from nacp.scores import Score, as_score
 
 _DELTA = 0.05
+_SCORES = "hps", "aps", "raps"
 NOISY, CHECKED, ALONE = "noisy", "checked, noisy", "checked"
 """The labels that a threshold comes from: noisy ones, noisy and checked ones, or checked ones alone."""
 
@@ -132,26 +133,22 @@ class Comparison(Printout):
 
     @property
     def tables(self) -> list[TextTable]:
-        """The rows as text."""
+        """The rows as text; the score is in the caption if there is only one."""
         tested, audited = any(row.coverage is not None for row in self.rows), self.audited
-        shown = [True, True, audited, True, True, audited, tested, True]
-        names = [
-            "score",
-            "guarantee",
-            "labels",
-            "threshold",
-            "estimate",
-            "by checked",
-            "coverage",
-            "mean size",
-        ]
-        forms = [".6g", ".4f", ".4f", ".4f", ".2f"]
-        table = [names]
+        scores = {row.score: row.score.partition("(")[0].lower() for row in self.rows}
+        if len(set(scores.values())) < len(scores):
+            scores = {score: score for score in scores}
+        # With all columns the table would be wider than 80 characters.
+        shown = [len(scores) > 1, True, audited, not (audited and tested), True, audited, tested, True]
+        names = "score guarantee labels threshold estimate by+checked coverage mean+size"
+        table = [[name.replace("+", " ") for name in names.split()]]
         for row in self.rows:
             numbers = row.threshold, row.estimate, row.checked_estimate, row.coverage, row.mean_size
+            forms = ".6g", ".4f", ".4f", ".4f", ".2f"
             cells = ("-" if x is None else format(x, form) for x, form in zip(numbers, forms, strict=True))
-            table.append([row.score, row.guarantee, row.labels, *cells])
-        return [TextTable([list(compress(row, shown)) for row in table], 2 + audited)]
+            table.append([scores[row.score], row.guarantee, row.labels, *cells])
+        caption = f"Score: {self.rows[0].score}." if len(scores) == 1 else ""
+        return [TextTable([list(compress(row, shown)) for row in table], sum(shown[:3]), caption)]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -172,7 +169,7 @@ class Comparison(Printout):
             name = f"{row.guarantee} ({row.labels})" if self.audited else row.guarantee
             said.append((name, row.said(self.audited)))
         said += [(f"{row.guarantee} with {row.score}", row.note) for row in self.rows if row.note is not None]
-        return list(dict.fromkeys(said))
+        return joined(said)
 
 
 def compare(
@@ -183,7 +180,8 @@ def compare(
     clean: Any = None,
     alpha: float = 0.1,
     delta: float | None = None,
-    scores: Sequence[ScoreLike] = ("hps", "aps", "raps"),
+    audit: AuditPlan | None = None,
+    scores: Sequence[ScoreLike] | None = None,
     guarantees: Sequence[str | Guarantee] | None = None,
     test_probs: ArrayLike | None = None,
     test_labels: ArrayLike | None = None,
@@ -204,14 +202,15 @@ def compare(
     ----------
     probs, labels, noise, alpha, classes, normalize, from_logits, crossing, random_state
         As in `calibrate`.
-    clean : array of shape (n,) or pair (rows, labels), optional
-        Checked labels, as in `calibrate`. There are rows for these, with the noisy labels and alone, and they
-        also give an estimate for every other threshold. `noise` may then be left out.
+    clean, audit : optional
+        Checked labels, and the plan by which they were chosen, as in `calibrate`. There are rows for these,
+        with the noisy labels and alone (unless a plan chose them), and they also give an estimate for every
+        other threshold. `noise` may then be left out.
     delta : float, optional
         The probability with which a promise may fail; 0.05 for all guarantees by default, so that they can
         be compared. A guarantee object has its own.
     scores, guarantees : sequences, optional
-        Names or objects; by default three scores and all guarantees.
+        Names or objects; by default three scores (that of the plan if there is one) and all guarantees.
     test_probs, test_labels : arrays of shape (m, k) and (m,), optional
         Other points, whose sets are measured instead of those of the calibration points, and their true
         labels.
@@ -250,25 +249,30 @@ def compare(
     by_model = not isinstance(noise, Unsaid)
     if clean is None and not by_model:
         raise noise_is_missing()
+    if audit is not None and clean is None:
+        raise InputError("audit", "needs clean, the labels that were checked by it")
     if clean is not None and labels is None:
         raise InputError("labels", "must be given", remedy="calibrate(probs, None, clean=...) needs none")
     if test_labels is not None and test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
     wanted = [_with_delta(each, delta) for each in (GUARANTEES if guarantees is None else guarantees)]
+    if scores is None:
+        scores = _SCORES if audit is None else [audit.score]
     if not scores or not wanted:
         raise InputError("scores" if not scores else "guarantees", "is empty; it must hold at least one")
     # Without a noise model, guarantees that need one are left out, unless the user named them.
     pairs = [(each, NOISY) for each in wanted if by_model or each.only_as_given]
     for each in wanted if clean is not None else ():
         if each.takes_checked:
-            used = [ALONE] if each.checked_alone else [CHECKED, ALONE][: 1 + each.promises_truth]
-            pairs += [(each, labels_used) for labels_used in used]
+            pairs += [(each, CHECKED)] * (not each.checked_alone)
+            pairs += [(each, ALONE)] * (each.promises_truth and audit is None)
         elif guarantees is not None and not by_model and not each.only_as_given:
             pairs.append((each, CHECKED))
     options = {"normalize": normalize, "from_logits": from_logits, "classes": classes}
+    given = probs, labels, clean, audit, noise
     rows: list[ComparisonRow] = []
     for score in scores:
-        points = ScoredPoints.of(probs, labels, clean, noise, as_score(score), random_state, **options)
+        points = ScoredPoints.of(*given, as_score(score), random_state, **options)
         for guarantee, labels_used in pairs:
             row = ComparisonRow(
                 score=score if isinstance(score, str) else repr(score),
@@ -287,6 +291,7 @@ def compare(
                         None if labels_used == ALONE else labels,
                         noise=None if guarantee.only_as_given else noise,
                         clean=None if labels_used == NOISY else clean,
+                        audit=None if labels_used == NOISY else audit,
                         alpha=alpha,
                         score=points.sample.score,
                         guarantee=guarantee,
@@ -336,6 +341,7 @@ class ScoredPoints:
         probs: Any,
         labels: Any,
         clean: Any,
+        plan: AuditPlan | None,
         noise: NoiseLike | Unsaid,
         score: Score,
         seed: int,
@@ -347,7 +353,8 @@ class ScoredPoints:
         if clean is None:
             rows, numbers, _ = open_points(probs, labels, **options)
         else:
-            rows, numbers, _, audit = open_checked(probs, labels, clean, seed, **options)
+            for_checked("pac", None, "last", None, plan, score)
+            rows, numbers, _, audit = open_checked(probs, labels, clean, seed, plan, **options)
         sample = Sample.of(rows, numbers, score)
         model = None if isinstance(noise, Unsaid) else noise_for(noise, rows.k, rows.n)
         checked = None

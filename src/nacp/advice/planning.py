@@ -10,43 +10,34 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
 from nacp.advice.comparison import ALONE, CHECKED, NOISY
-from nacp.advice.printout import Printout, TextTable
-from nacp.audit.checked_calibration import open_checked
-from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample
-from nacp.audit.plan import chosen_share, guessing_noise
-from nacp.calibrate import ScoreLike
+from nacp.advice.printout import Printout, TextTable, joined
+from nacp.audit.plan import chosen_share
 from nacp.checks import check_count, check_flag, check_fraction
-from nacp.coverage.curve import Curve
-from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.groups.grouping import open_grouping
 from nacp.guarantees import DEFAULT, GUARANTEES, Guarantee, Problem
 from nacp.noise import NO_NOISE, UNSAID, Noise, NoiseLike, Unsaid, noise_for
-from nacp.points import open_points
-from nacp.scores import as_score
 from nacp.stats.strata import strata_variance
 
 CHOSEN = "checked, chosen"
 _CHECKED = 300  # labels checked by default
 _CLASSES_MAX = 10**6
 _GROUPS_SHOWN = 20
-_PILOT_MIN, _PILOT_ENTRIES_MAX = 50, 1 << 22
 
 
 class PlanRow(NamedTuple):
     """The excess coverage of one guarantee, or the reason why the guarantee does not apply.
 
-    `correction` is the excess, and `n_needed` the number of labels for the wanted excess; None if no number
-    is enough. `labels` are "noisy" ones, "checked" ones alone, "checked, noisy" for both, or "checked,
-    chosen" where the labels to check are chosen.
+    `n_needed` is the number of labels with which the excess is the wanted one; None if no number is enough.
+    `labels` are "noisy" ones, "checked" ones alone, "checked, noisy" for both, or "checked, chosen" where
+    `choose_audit` selects the labels to check.
     """
 
     guarantee: Guarantee
-    correction: float
+    excess: float
     n_needed: int | None
     promise: str
     reason: str | None = None
@@ -56,15 +47,15 @@ class PlanRow(NamedTuple):
 class GroupRow(NamedTuple):
     """The excess coverage of the default guarantee in one group.
 
-    `points` is the number of the n points that belong to the group, `deviation` the standard deviation of the
-    share of one of them, and `correction` the excess. `least` is the number of points that the group needs
-    for an excess of half of alpha, `n_needed` that for the wanted excess; None if no number is enough.
+    `points` is the number of the n points that belong to the group, and `deviation` the standard deviation of
+    the share of one of them. `least` is the number of points that the group needs for an excess of half of
+    alpha, `n_needed` that for the wanted excess; None if no number is enough.
     """
 
     group: Any
     points: int
     deviation: float
-    correction: float
+    excess: float
     least: int | None
     n_needed: int | None
 
@@ -80,10 +71,11 @@ class Plan(Printout):
     alpha, n, excess, checked
         As given; `checked` is the number of labels to check.
     deviation : float
-        The standard deviation of one point's share in the estimate: that of the pilot sample, or its value
-        for small sets; nan without a noise model.
+        The standard deviation of one point's share in the estimate if sets are small; nan without a noise
+        model.
     checked_rows : list of PlanRow
-        The same for checked labels, whatever the noise is; `PlanRow.n_needed` is how many to check.
+        The guarantees that hold for nearly every calibration set, from checked labels, whatever the noise
+        is; `PlanRow.n_needed` is how many to check.
     assumed : str or None
         The assumption behind the rows for checked labels beside noisy ones, and for chosen ones.
     groups : list of GroupRow
@@ -119,7 +111,7 @@ class Plan(Printout):
         tables, ends = [], ["excess", f"labels for {self.excess:g}"]
         if self.rows:
             caption = f"With a noise model, if it is right: {self.n:,} noisy labels, alpha = {self.alpha:g}."
-            lines = [[row.guarantee.name, *self._cells(row)] for row in self.rows]
+            lines = [[row.guarantee.name, *self._cells(row)] for row in self.rows if row.reason is None]
             tables.append(TextTable([["guarantee", *ends], *lines], 1, caption))
         checked = f"{self.checked:,} checked labels of {self.n:,}"
         caption = f"With {checked}, whatever the noise is, alpha = {self.alpha:g}."
@@ -137,28 +129,38 @@ class Plan(Printout):
 
     def _cells(self, row: PlanRow | GroupRow) -> tuple[str, str]:
         """Return the excess of a row and the number of labels that it needs, as text."""
-        if isinstance(row, PlanRow) and row.reason is not None:
-            return "-", "-"
-        excess = f"{row.correction:.2g}" if row.correction < self.alpha else "all classes"
-        return excess, _number(row.n_needed)
+        return f"{row.excess:.2g}" if row.excess < self.alpha else "all classes", _number(row.n_needed)
 
     @property
     def sentences(self) -> list[tuple[str, str]]:
-        """The promises, the reasons why guarantees do not apply, and the assumption; no repetitions."""
-        names: dict[str, dict[str, None]] = {}
-        for row in [*self.rows, *self.checked_rows]:
-            name = row.guarantee.name if row.labels == NOISY else f"{row.guarantee.name} ({row.labels})"
-            names.setdefault(row.reason or row.promise, {})[name] = None
-        said = [(", ".join(each), f"{sentence}.") for sentence, each in names.items()]
-        if self.assumed is not None:
-            limit = "Their excess is then a limit for many labels; with few it is larger."
-            said.append(
-                (
-                    "Assumed of checked labels beside noisy ones, and of chosen ones",
-                    f"{self.assumed}. {limit}",
-                )
+        """The promises, why guarantees do not apply, the assumption, and how many labels to check."""
+        said = [
+            (
+                row.guarantee.name if row.labels == NOISY else f"{row.guarantee.name} ({row.labels})",
+                f"{row.reason or row.promise}.",
             )
-        return said
+            for row in [*self.rows, *self.checked_rows]
+        ]
+        if self.assumed is not None:
+            limit = "The excess of these rows is a limit for many labels; with few it is larger."
+            said.append(("Assumed where noisy labels stand beside checked ones", f"{self.assumed}. {limit}"))
+        return [*joined(said), ("", self.advice)]
+
+    @property
+    def advice(self) -> str:
+        """How many labels to check."""
+        by_labels = {row.labels: row for row in self.checked_rows if row.guarantee.name == DEFAULT.name}
+        row, chosen = by_labels.get(CHECKED, by_labels[ALONE]), by_labels.get(CHOSEN)
+        target, covered = f"{100 * (1 - self.alpha):g}%", 100 * (1 - self.alpha + self.excess)
+        if row.n_needed is None:
+            return f"No number of checked labels promises {target} with an excess of {self.excess:g}."
+        said = f"Check about {row.n_needed:,} labels"
+        if chosen is not None and chosen.n_needed is not None and chosen.n_needed < row.n_needed:
+            said += f", or {chosen.n_needed:,} that nacp.choose_audit (nacp audit choose) picks"
+        said += f", for sets that cover about {covered:.3g}% on average where {target} is promised. With "
+        if row.excess >= self.alpha:
+            return f"{said}{self.checked:,} the sets hold all classes."
+        return f"{said}{self.checked:,} they cover about {100 * (1 - self.alpha + row.excess):.3g}%."
 
 
 def _number(needed: int | None) -> str:
@@ -198,10 +200,6 @@ def plan(
     n: int = 1000,
     excess: float = 0.01,
     checked: int | None = None,
-    probs: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    clean: Any = None,
-    score: ScoreLike = "hps",
     groups: Any = None,
     by: str | None = None,
     simultaneous: bool = False,
@@ -226,12 +224,8 @@ def plan(
     checked : int, optional
         The number of labels to plan to check, of the n; by default 300, or all if there are fewer. For
         checked labels alone the excess is exact: that of the binomial test, for scores without ties. Beside
-        noisy labels it is a limit for many labels, and depends on what the noisy ones show: by the share
-        of wrong labels under `noise`, or by the pilot sample. The same holds for labels chosen as by
-        `choose_audit`.
-    probs, labels, clean, score : optional
-        A pilot sample with noisy labels, some of them checked, as in `calibrate`: it shows the deviation of
-        one point's share. Without it the sets are taken to be small.
+        noisy labels, and for labels chosen by `choose_audit`, it is a limit for many labels, and depends on
+        the share of wrong labels under `noise`.
     groups : mapping or array, optional
         The groups that are to have a promise each: a mapping from a group to its share of the points, such as
         ``{"north": 0.2, "south": 0.8}``; or, as in `calibrate`, an array with the group of each row (its
@@ -250,16 +244,13 @@ def plan(
     >>> found = nacp.plan(k=1000, noise=0.2, n=25_000, delta=0.001)
     >>> found.cheapest
     PAC(delta=0.001)
-    >>> [f"{row.guarantee.name} {row.correction:.4f}" for row in found.rows[:4]]
+    >>> [f"{row.guarantee.name} {row.excess:.4f}" for row in found.rows[:4]]
     ['expected 0.0000', 'pac 0.0110', 'binomial 0.0113', 'nacp 0.0193']
 
     How many labels should be checked?
 
-    >>> for row in nacp.plan(k=10, noise=0.1, n=10_000, checked=500).checked_rows[1:]:
-    ...     print(f"{row.labels:16}{row.correction:.4f}  {row.n_needed:,}")
-    checked         ...
-    checked, noisy  ...
-    checked, chosen ...
+    >>> print(nacp.plan(k=10, excess=0.02).sentences[-1][1][:24])
+    Check about 549 labels,
 
     How many points does a group need, of rows or of classes?
 
@@ -276,10 +267,6 @@ def plan(
     checked = min(_CHECKED, n) if checked is None else check_count("checked", checked, 1)
     if checked > n:
         raise InputError("checked", f"must be at most n = {n:,}", found=f"{checked:,}")
-    if (probs is None) != (labels is None):
-        raise InputError("probs" if probs is None else "labels", "is missing; a pilot sample needs both")
-    if clean is not None and probs is None:
-        raise InputError("clean", "is of a pilot sample, which needs probs and labels, too")
     grouped = groups is not None or by is not None
     known = None if isinstance(noise, Unsaid) else noise_for(noise, k) or NO_NOISE
     if grouped and known is None:
@@ -287,29 +274,25 @@ def plan(
     if check_flag("simultaneous", simultaneous) and not grouped:
         raise InputError("simultaneous", "has no effect without groups")
     setting = _Setting(k, alpha, delta, n, excess)
-    pilot = None if probs is None else open_pilot(probs, labels, clean, k, score)
     rows, deviation, evidence, group_rows = list[PlanRow](), math.nan, None, list[GroupRow]()
     if known is not None:
-        rows, deviation = _noisy_rows(known, setting, None if pilot is None else pilot[0])
+        rows, deviation = _noisy_rows(known, setting)
         evidence = evidence_of_share(float(1 - known.matrix(k).diagonal.mean()), alpha)
         if grouped:
             group_rows = _group_rows(groups, by, known, setting, simultaneous, deviation)
-    # Precomputed scores do not say how probable labels are: they need checked labels beside them.
-    if pilot is not None and (clean is not None or pilot[0].score.takes_probabilities):
-        evidence = evidence_of_pilot(*pilot, noise, alpha)
     assumed = None if evidence is None else evidence.assumed
     checked_rows = _checked_rows(setting, checked, evidence)
     return Plan(rows, alpha, n, excess, deviation, checked_rows, checked, assumed, group_rows)
 
 
-def _noisy_rows(noise: Noise, setting: _Setting, pilot: Sample | None) -> tuple[list[PlanRow], float]:
+def _noisy_rows(noise: Noise, setting: _Setting) -> tuple[list[PlanRow], float]:
     """Return the row of each guarantee under a noise model, and the deviation of one point's share."""
     k, alpha, delta, n, excess = setting
     priors = np.full(k, 1 / k)
     ends = [
         Problem(alpha, n, end, end.inverse(k), n * end.matrix(k).push(priors)) for end in noise.doubt.ends
     ]
-    deviations = [end.deviation if pilot is None else _deviation(pilot, end) for end in ends]
+    deviations = [end.deviation for end in ends]
     shift = noise.doubt.shift(noise.inverse(k))
     rows = []
     for kind in GUARANTEES.values():
@@ -326,15 +309,8 @@ def _noisy_rows(noise: Noise, setting: _Setting, pilot: Sample | None) -> tuple[
         if excess > shift:
             needed = guarantee.samples_needed(ends[worst], excess - shift, deviations[worst])
         rows.append(PlanRow(guarantee, found[worst], needed, guarantee.promise_under(noise, alpha)))
-    rows.sort(key=lambda row: (row.reason is not None, row.correction))
+    rows.sort(key=lambda row: (row.reason is not None, row.excess))
     return rows, max(deviations)
-
-
-def _deviation(pilot: Sample, problem: Problem) -> float:
-    """Return the deviation of one point's share at the uncorrected threshold of a pilot sample."""
-    curve = Curve.of(pilot, problem.noise)
-    cell = curve.crossing(1 - problem.alpha, "last")
-    return float(curve.deviations(pilot, np.array([cell]))[0])
 
 
 def _checked_rows(setting: _Setting, m: int, evidence: Evidence | None) -> list[PlanRow]:
@@ -344,26 +320,24 @@ def _checked_rows(setting: _Setting, m: int, evidence: Evidence | None) -> list[
     estimate in two strata (docs/guarantees.md, A1 and A2): an approximation for many labels.
     """
     _, alpha, delta, n, excess = setting
-    kinds = [kind for kind in GUARANTEES.values() if kind.takes_checked and kind.promises_truth]
     rows = []
-    for guarantee in (kind.with_options(delta=delta) for kind in kinds):
+    for guarantee in (kind.with_options(delta=delta) for kind in GUARANTEES.values() if kind.takes_checked):
+        if guarantee.delta is None:
+            continue
         promise = guarantee.promise_checked(alpha)
         base, alone = guarantee.excess_checked(m, alpha), guarantee.checked_needed(excess, alpha)
         least = guarantee.checked_needed(alpha, alpha)
         rows.append(PlanRow(guarantee, base, alone, promise, labels=ALONE))
-        for labels in () if guarantee.checked_alone else (CHECKED, CHOSEN):
-            if evidence is None:
-                why = "give noise, such as the share of wrong labels, or a pilot sample"
-                rows.append(PlanRow(guarantee, math.inf, None, promise, why, labels))
-                continue
-
+        if evidence is None:
+            continue
+        for labels in (CHECKED, CHOSEN):
             worth = partial(_worth, evidence, alpha, n, labels)
             found = base if base >= alpha else base / math.sqrt(worth(m) / m)
             needed = alone
             if alone is not None and least is not None and least < alone < n:
                 needed = bisect_left(range(alone), float(alone), lo=least, key=worth)
             rows.append(PlanRow(guarantee, found, needed, promise, labels=labels))
-    return sorted(rows, key=lambda row: row.guarantee.delta is not None)
+    return rows
 
 
 def _worth(evidence: Evidence, alpha: float, n: int, labels: str, number: int) -> float:
@@ -387,47 +361,11 @@ def strata_worth(evidence: Evidence, alpha: float, m: int, n: int, share: float)
 def evidence_of_share(wrong: float, alpha: float) -> Evidence:
     """Return the evidence if a share of the labels is wrong, on all inputs alike, and not in the sets."""
     inside = (1 - alpha) * (1 - wrong)
-    said = f"{100 * wrong:.3g}% of labels are wrong, on hard and easy inputs alike, and then not in the sets"
+    said = (
+        f"{100 * wrong:.3g}% of labels are wrong, as often on hard inputs as on easy ones, and wrong labels "
+        "are in no prediction set"
+    )
     return Evidence(1 - inside, (1 - alpha) * wrong / (1 - inside), 1.0, said)
-
-
-def open_pilot(probs: Any, labels: Any, clean: Any, k: int, score: ScoreLike) -> tuple[Sample, Audit | None]:
-    """Check a pilot sample; the audit has its checked labels, if there are any."""
-    score, audit = as_score(score), None
-    options: dict[str, Any] = {"probabilities": score.takes_probabilities, "classes": None}
-    if clean is None:
-        rows, numbers, _ = open_points(probs, labels, **options)
-    else:
-        rows, numbers, _, audit = open_checked(probs, labels, clean, 0, normalize=False, **options)
-    if rows.k != k or rows.n < _PILOT_MIN:
-        problem = f"as a pilot sample needs {_PILOT_MIN} rows or more and k = {k:,} columns"
-        raise InputError("probs", problem, found=f"{rows.n:,} and {rows.k:,}")
-    return Sample.of(rows, numbers, score), audit
-
-
-def evidence_of_pilot(
-    sample: Sample, audit: Audit | None, noise: NoiseLike | Unsaid, alpha: float
-) -> Evidence:
-    """Return the evidence of a pilot sample: from checked labels, or from the probabilities."""
-    some = np.arange(sample.n)
-    if audit is None:
-        some = some[: max(_PILOT_MIN, _PILOT_ENTRIES_MAX // sample.k)]
-    elif len(audit.pilot):
-        some = audit.pilot
-    matrix = guessing_noise(sample, noise, some).matrix(sample.k)
-    if audit is None:
-        pilot = CheckedSample(sample, Audit(some[:0], some[:0], some, some[:0]), matrix).pilot(
-            alpha, cut=CHOSEN_CUT
-        )
-        said = f"the classifier's probabilities are right on the {sample.n:,} points of the pilot sample"
-        return Evidence(pilot.outside[0] / pilot.outside[1], *pilot.predicted, said)
-    checked = CheckedSample(sample, audit, matrix)
-    threshold = float(np.quantile(checked.checked_scores, 1 - alpha, method="higher"))
-    hits, (outside,) = checked.checked_scores <= threshold, checked.outside([threshold], CHOSEN_CUT)
-    sides = (outside[audit.rows], ~outside[audit.rows])
-    out, within = (float((hits[side].sum() + 0.5) / (side.sum() + 1)) for side in sides)
-    said = f"what {len(hits):,} checked labels of the pilot sample say of the others"
-    return Evidence(float(outside.mean()), out, within, said)
 
 
 def _group_rows(
@@ -453,8 +391,8 @@ def _group_rows(
     found = []
     for name, share, each in zip(names, shares.tolist(), deviations.tolist(), strict=True):
         points = round(share * n)
-        correction = guarantee.excess(replace(one, n=points), each) + shift if points else math.inf
-        found.append(GroupRow(name, points, each, correction, needed(alpha / 2, each), needed(excess, each)))
+        mine = guarantee.excess(replace(one, n=points), each) + shift if points else math.inf
+        found.append(GroupRow(name, points, each, mine, needed(alpha / 2, each), needed(excess, each)))
     return found
 
 

@@ -16,6 +16,21 @@ class TextTable(NamedTuple):
     caption: str = ""
 
 
+def joined(sentences: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return each sentence once, after the names of all that it is about.
+
+    Examples
+    --------
+    >>> from nacp.advice.printout import joined
+    >>> joined([("pac", "kept."), ("none", "not kept."), ("nacp", "kept.")])
+    [('pac, nacp', 'kept.'), ('none', 'not kept.')]
+    """
+    names: dict[str, dict[str, None]] = {}
+    for name, text in sentences:
+        names.setdefault(text, {})[name] = None
+    return [(", ".join(each), text) for text, each in names.items()]
+
+
 class Printout(ABC):
     """A result that prints its tables and then its sentences, each with the name of what it is about."""
 

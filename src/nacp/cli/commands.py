@@ -35,7 +35,6 @@ _IN_ORDER = (
 _CALLED = {
     "P": "noise",
     "confidence": "noise_confidence",
-    "excess": "max_correction",
     "from_logits": "logits",
     "guarantees": "guarantee",
     "interval": "noise_interval",

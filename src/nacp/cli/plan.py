@@ -28,13 +28,8 @@ def plan_command(
     alpha: options.Alpha = 0.1,
     delta: options.Delta = 0.05,
     points: Annotated[int, typer.Option(help="The number of calibration points to plan for.")] = 1000,
-    max_correction: Annotated[
-        float,
-        typer.Option(
-            "--excess",
-            "--max-correction",
-            help="Also say how many points are needed for an excess of coverage of no more than this.",
-        ),
+    excess: Annotated[
+        float, typer.Option(help="Also say how many labels are needed for an excess of no more than this.")
     ] = 0.01,
     checked: Annotated[
         int | None,
@@ -59,13 +54,13 @@ def plan_command(
             alpha=alpha,
             delta=delta,
             n=points,
-            excess=max_correction,
+            excess=excess,
             checked=checked,
             groups=grouping,
             by=by,
             simultaneous=simultaneous,
         )
-    document = {"k": classes, "n": points, "alpha": alpha, "max_correction": max_correction} | {
+    document = {"k": classes, "n": points, "alpha": alpha, "excess": excess} | {
         "rows": [row._asdict() | {"guarantee": row.guarantee.name} for row in found.rows],
         "checked": found.checked,
         "checked_rows": [row._asdict() | {"guarantee": row.guarantee.name} for row in found.checked_rows],

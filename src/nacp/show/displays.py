@@ -136,7 +136,7 @@ class CorrectionDisplay(Display):
         plans = [plan(k=k, noise=noise, alpha=alpha, delta=delta, n=n) for n in sizes]
         found: dict[str, list[float]] = {}
         for row in (row for each in plans for row in each.rows if row.reason is None):
-            found.setdefault(row.guarantee.name, []).append(row.correction)
+            found.setdefault(row.guarantee.name, []).append(row.excess)
         ordered = sorted(found.items(), key=lambda item: item[1][-1])
         corrections = {name: np.array(values) for name, values in ordered}
         return cls(np.array(sizes), corrections, alpha).plot(ax, **line)

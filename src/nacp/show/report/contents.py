@@ -14,6 +14,7 @@ from nacp._types import Floats, Ints
 from nacp.advice.comparison import NOISY, Comparison, ScoredPoints, compare
 from nacp.advice.diagnosis import Diagnosis, diagnose
 from nacp.advice.sensitivity import Sensitivity, sensitivity
+from nacp.audit.plan import AuditPlan
 from nacp.calibrate import calibrate
 from nacp.calibration import Calibration
 from nacp.coverage.curve import CoverageCurve, Curve
@@ -102,13 +103,14 @@ class Given:
     labels: ArrayLike
     noise: NoiseLike | Unsaid
     clean: Any
+    audit: AuditPlan | None
     test_probs: ArrayLike | None
     test_labels: ArrayLike | None
     options: dict[str, Any]
 
     def calibrate(self, **options: Any) -> Any:
         """Calibrate with further options."""
-        options = {"noise": self.noise, "clean": self.clean} | self.options | options
+        options = {"noise": self.noise, "clean": self.clean, "audit": self.audit} | self.options | options
         return calibrate(self.probs, self.labels, **options)
 
     @property
@@ -148,6 +150,7 @@ def gather(
         labels,
         noise=noise,
         clean=given.clean,
+        audit=given.audit,
         alpha=alpha,
         delta=cal.guarantee.delta,
         scores=[cal.score],
@@ -164,8 +167,10 @@ def gather(
     )
     bounds = np.unique([*(bound for bound in _BIN_ENDS if bound < cal.k), cal.k - 1, cal.k])
     sizes, steps = _measure(cals, rows, truth, bounds)
-    points = given.probs, labels, given.clean, noise, cal.score, cal.random_state
-    scored = None if given.clean is None else ScoredPoints.of(*points, **given.row_options)
+    scored = None
+    if given.clean is not None:
+        points = given.probs, labels, given.clean, given.audit, noise
+        scored = ScoredPoints.of(*points, cal.score, cal.random_state, **given.row_options)
     say("coverage by class, and whether the noise model can be right")
     moves = cal.noise is not None and cal.noise.error_rate(cal.k) > 0
     return Contents(
@@ -249,7 +254,8 @@ def _by_class(given: Given, cal: Calibration, rows: Rows, scored: ScoredPoints |
     if scored is None or scored.checked is None:
         return coverage_by_class(cal.sets_of(cal.open_rows(given.probs)), given.labels, noise=cal.noise)
     audit = scored.checked.audit
-    decided = audit.labels >= 0
+    some = np.sort(audit.random_part(np.random.default_rng(cal.random_state)))
+    decided = some[audit.labels[some] >= 0]
     names = [(cal.classes or range(cal.k))[i] for i in audit.labels[decided]]
     return coverage_by_class(cal.sets_of(scored.sample.rows.some(audit.rows[decided])), names)
 
@@ -262,7 +268,11 @@ def _diagnosis(given: Given, cal: Calibration, comparison: Comparison) -> Diagno
         # Not every guarantee takes an interval or a radius.
         found = {row.guarantee: row.calibration for row in comparison.rows if row.labels == NOISY}
         model = found.get(cal.guarantee.name) or found.get(DEFAULT.name)
-        return None if model is None else diagnose(model, given.probs, given.labels, clean=given.clean)
+        return (
+            None
+            if model is None
+            else diagnose(model, given.probs, given.labels, clean=given.clean, audit=given.audit)
+        )
     if cal.noise is None:
         return None
     return diagnose(cal, given.probs, given.labels)

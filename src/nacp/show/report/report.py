@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from nacp.audit.plan import AuditPlan
 from nacp.calibrate import NoValidThresholdWarning
 from nacp.checks import check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning
@@ -62,6 +63,7 @@ def make_report(
     *,
     noise: NoiseLike | Unsaid = UNSAID,
     clean: Any = None,
+    audit: AuditPlan | None = None,
     alpha: float = 0.1,
     score: Any = "hps",
     guarantee: str | Guarantee | None = None,
@@ -91,9 +93,9 @@ def make_report(
     ----------
     probs, labels, noise, alpha, score, guarantee, delta, crossing, classes, normalize, from_logits
         As in `calibrate`. A slider goes from 0.01 to 0.3 and has the given alpha on it.
-    clean : array of shape (n,) or pair (rows, labels), optional
-        Checked labels, as in `calibrate`. All calibrations then come from these, and assume nothing about the
-        noise; a `noise` that is given is judged by them.
+    clean, audit : optional
+        Checked labels, and the plan by which they were chosen, as in `calibrate`. All calibrations then come
+        from these, and assume nothing about the noise; a `noise` that is given is judged by them.
     test_probs, test_labels : arrays of shape (m, k) and (m,), optional
         Other points, whose sets are then shown, and their true labels, by which coverage is then measured.
     samples : sequence of int, optional
@@ -128,7 +130,7 @@ def make_report(
     options = {"score": score, "guarantee": guarantee, "delta": delta, "crossing": crossing}
     options |= {"classes": classes, "normalize": normalize, "from_logits": from_logits}
     options |= {"random_state": random_state}
-    given = Given(probs, labels, noise, clean, test_probs, test_labels, options)
+    given = Given(probs, labels, noise, clean, audit, test_probs, test_labels, options)
     by_group = groups is not None or by is not None
     given_for_groups = {
         "simultaneous": simultaneous,
