@@ -18,6 +18,7 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
     *sorted(DOCS.glob("*.md")),
+    *sorted(DOCS.glob("guarantees/*.md")),
     *sorted(DOCS.glob("tutorials/*.md")),
 ]
 

@@ -6,7 +6,7 @@ regions and the other half test them, and vice versa: the level is exact.
 
 With checked labels the model's claim of coverage is tested, too, at a threshold that does not depend on the
 points compared, by bets on the differences between checked labels and the mean shares of batches of points.
-The proofs: docs/estimation.md.
+The proofs: docs/guarantees.md, S4 and S6.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 If the model is correct, the estimated share of true labels with scores in a fixed interval has a nonnegative
 mean, and so does the estimated share of each class. The intervals depend on the rows only, and given the rows
-the labels are independent, so the level holds exactly: docs/estimation.md, "What every calibration looks at".
+the labels are independent, so the level holds exactly: docs/guarantees.md, S5.
 Half of the level is for the intervals and half for the classes, each divided by the number of tests.
 """
 

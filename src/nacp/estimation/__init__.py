@@ -1,7 +1,7 @@
 """Estimates of noise models from an audit, from several annotators, from a classifier, or from privacy.
 
-Every function returns a `NoiseEstimate`, which `nacp.calibrate(noise=...)` takes as it is. Which one to use,
-what each assumes, and the proofs: docs/estimation.md.
+Every function returns a `NoiseEstimate`, which `nacp.calibrate(noise=...)` takes as it is. Which one to use
+and what each assumes: docs/estimation.md. The proofs: docs/guarantees.md, S1 to S3.
 """
 
 from nacp.estimation.accuracy import AnnotatorAccuracy, AnnotatorRow, accuracy_by_annotator

@@ -3,7 +3,7 @@
 Under uniform noise two annotators agree with probability ``a = s^2 + (1 - s^2)/k``, s = 1 - rate, so the rate
 has a closed form. The number of agreeing pairs is stochastically increasing in s and its distribution is
 computed, so the interval is exact. In checked items the right labels are counted instead, each right with
-probability ``s + (1 - s)/k``. The proof: docs/estimation.md.
+probability ``s + (1 - s)/k``. The proof: docs/guarantees.md, S2.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Uniform and group models have one rate with an exact interval. A matrix has k(k - 1) unknowns, and a radius
 that depends on the number of labels of each class. An exact test decides whether the audit refutes a model
-with one rate. The proofs: docs/estimation.md.
+with one rate. The proofs: docs/guarantees.md, S1.
 """
 
 from __future__ import annotations
