@@ -25,6 +25,7 @@ from nacp.points.tensors import as_given, empty_mask
 from nacp.scores import Score
 from nacp.sets import PredictionSets, predicted
 from nacp.stats.bounds import floor
+from nacp.stats.counts import share_of_look
 from nacp.wrapping import counted, wrapped
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Calibration:
         How many labels were checked, if the threshold comes from these.
     planned : int or None
         How many the plan of `choose_audit` wanted to be checked, if there was one.
+    look, looks : int, int or None
+        Which look at more and more points this is, and of how many of a plan, which share delta.
     noise_basis : NoiseBasis or None
         What a noise model that was estimated rests on: `promise` and `assumptions` say it.
     several : int or None
@@ -120,6 +123,8 @@ class Calibration:
     deviation: float | None = None
     checked: int | None = None
     planned: int | None = None
+    look: int = 1
+    looks: int | None = None
     noise_basis: NoiseBasis | None = None
     several: int | None = None
     widths: Widths | None = None
@@ -146,7 +151,7 @@ class Calibration:
 
     @property
     def assumptions(self) -> str:
-        """What the promise rests on, in words; of several alphas, whether it holds for all at once."""
+        """What the promise rests on, in words; of several alphas or looks, whether it holds for all."""
         said = ["calibration and new points come independently from one distribution"]
         if self.checked is not None:
             picked = "picked at random"
@@ -163,11 +168,27 @@ class Calibration:
             said.append(f"{self.noise.describe(self.k)}{independent}{each}")
         if self.noise_basis is not None:
             said.append(self.noise_basis.assumption)
+        if self.guarantee.promises_truth:
+            said += self._of_looks()
         if self.alphas > 1 and self.guarantee.delta is not None:
             alone = f"each by itself, not all at once (for that, pass delta/{self.alphas})"
             hold = "all at once" if self.guarantee.all_alphas else alone
             said.append(f"the promises for {self.alphas} alphas hold {hold}")
         return "; ".join(said)
+
+    def _of_looks(self) -> list[str]:
+        """Return what is assumed of other looks at fewer or more points."""
+        if self.looks is not None:
+            share = f"{100 * share_of_look(self.look, self.looks):.2g}%"
+            return [f"this is look {self.look} of {self.looks}, with {share} of delta: all hold at once"]
+        if self.checked is not None:
+            planned = "choose_audit(..., looks=) plans several looks"
+            return [f"no earlier look at fewer checked labels decided to check more ({planned})"]
+        if self.look > 1:
+            divided = "" if self.guarantee.delta is None else f" (for that, pass delta/{self.look})"
+            alone = f"each holds by itself, not all at once{divided}"
+            return [f"this is look {self.look} at a growing number of points: {alone}"]
+        return []
 
     @property
     def excess(self) -> float:
@@ -181,7 +202,8 @@ class Calibration:
             raise InputError("guarantee", f'"{self.guarantee.name}" has no delta, so there is no floor')
         if self.deviation is None:
             raise InputError("deviation", "is not known from a stream, so there is no floor")
-        return floor(self.guarantee.delta, self.deviation, self.checked or self.n)
+        share = 1.0 if self.looks is None else share_of_look(self.look, self.looks)
+        return floor(share * self.guarantee.delta, self.deviation, self.checked or self.n)
 
     @property
     def tightness(self) -> float:

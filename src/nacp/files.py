@@ -436,6 +436,8 @@ _CHECKS: dict[str, _Check] = {
     "from_logits": check_flag,
     "checked": _optional(check_count),
     "planned": _optional(check_count),
+    "look": check_count,
+    "looks": _optional(check_count),
     "noise_basis": stored_basis,
     "several": _optional(check_count),
     "widths": stored_widths,

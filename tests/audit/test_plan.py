@@ -2,14 +2,19 @@
 
 import json
 import math
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import nacp
 from nacp.audit.plan import chosen_share, same_audit
 from nacp.paper import twins
+from nacp.stats.counts import allowed_misses, share_of_look
 from nacp.stats.strata import strata_variance
+from nacp.wrapping import on_one_line
 from tests.audit.simulation import points, posterior_of
 
 PLAN = {"budget": 80, "alpha": 0.2}
@@ -146,16 +151,104 @@ def test_rows_of_a_plan_without_the_plan_are_noticed():
 
 def test_a_plan_that_was_written_down_is_the_same_plan():
     probs, _, noisy = points(2000, 5, 45)
-    for budget in (80, 1500):  # the second is picked at random
-        plan = nacp.choose_audit(probs, noisy, budget=budget, noise=0.2, random_state=5)
+    for budget, looks in ((80, 1), (80, 3), (1500, 2)):  # the last is picked at random
+        plan = nacp.choose_audit(probs, noisy, budget=budget, noise=0.2, random_state=5, looks=looks)
         assert plan.outside.any() == (budget == 80)
         document = json.loads(json.dumps(plan.to_dict()))
         again = same_audit(document, probs, noisy)
         assert np.array_equal(again.rows, plan.rows)
         assert np.array_equal(again.outside, plan.outside)
-        assert (again.counts, str(again)) == (plan.counts, str(plan))
+        assert (again.counts, again.stops, str(again)) == (plan.counts, plan.stops, str(plan))
     wrong = [("picked", each) for each in ("x", "eJwDAAAAAAE=", 5)] + [("counts", [1]), ("pilot", 10**6)]
     for name, value in wrong:
         with pytest.raises(nacp.InputError) as caught:
             same_audit(document | {name: value}, probs, noisy)
         assert caught.value.argument == "audit"
+
+
+# Looks
+
+
+@pytest.mark.parametrize("looks", [1, 2, 5, 20])
+@pytest.mark.parametrize(("m", "alpha", "delta"), [(100, 0.1, 0.05), (400, 0.05, 0.1)])
+def test_the_chance_that_some_look_is_short_is_at_most_delta(m, alpha, delta, looks):
+    """Exactly, by the walk of the number of misses where coverage is 1 - alpha: it passes at no look."""
+    stops = [math.ceil(m * i / looks) for i in range(1, looks + 1)]
+    parts = [share_of_look(i, looks) for i in range(1, looks + 1)]
+    assert sum(parts) == pytest.approx(1)
+    short = {}
+    for name, shares in (("planned", parts), ("unplanned", [1.0] * looks)):
+        walk, before, short[name] = np.ones(1), 0, 0.0
+        for stop, share in zip(stops, shares, strict=True):
+            walk = np.convolve(walk, binom.pmf(np.arange(stop - before + 1), stop - before, alpha))
+            passed = allowed_misses(stop, alpha, share * delta) + 1
+            short[name] += walk[:passed].sum()
+            walk[:passed], before = 0.0, stop
+    assert delta / 4 < short["planned"] <= delta
+    assert short["unplanned"] > delta or looks < 5
+
+
+@pytest.mark.slow
+def test_the_promise_holds_at_all_looks_together():
+    """Also where checking stops at the first sets that are small enough."""
+    delta, alpha, runs, looks, n = 0.2, 0.2, 100, 5, 600
+    probs, truth, noisy = points(40_000, 5, 33)
+    own, short = np.sort(1 - probs[np.arange(len(truth)), truth].astype(np.float64)), 0
+    rng = np.random.default_rng(34)
+    for run in range(runs):
+        some = rng.choice(len(truth), n, replace=False)
+        plan = nacp.choose_audit(probs[some], noisy[some], **PLAN, random_state=run, looks=looks)
+        worst = 1.0
+        for stop in plan.stops:
+            rows = plan.rows[:stop]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
+                options = {"alpha": alpha, "delta": delta, "audit": plan}
+                cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
+            worst = min(worst, np.searchsorted(own, cal.threshold, side="right") / len(own))
+        short += worst < 1 - alpha - 0.002
+    assert short / runs <= delta + 2.5 * math.sqrt(delta * (1 - delta) / runs)
+
+
+def test_a_look_spends_its_part_of_delta_and_says_which_it_is(tmp_path):
+    probs, truth, noisy = points(2000, 5, 32)
+    plan = nacp.choose_audit(probs, noisy, budget=303, alpha=0.2, looks=4)
+    sizes = [len(each) for each in plan.instalments]
+    assert (sum(sizes), max(sizes) - min(sizes), len(np.unique(plan.rows))) == (303, 1, 303)
+    assert np.ptp([part.sum() for part in np.split(plan.outside, plan.stops[:-1])]) <= 1
+    assert "Calibrate after the first 76, 151, 227 or all" in on_one_line(plan)
+    one = nacp.choose_audit(probs, noisy, budget=303, alpha=0.2)
+    assert set(one.rows) == set(plan.rows)
+    asked, every = {"alpha": 0.2, "audit": plan}, plan.rows[: plan.stops[2]]
+    for look, stop in enumerate(plan.stops, start=1):
+        rows = plan.rows[:stop]
+        cal = nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), delta=0.1, **asked)
+        assert (cal.look, cal.looks, cal.checked, cal.planned) == (look, 4, stop, stop)
+        assert f"look {look} of 4, with {100 * share_of_look(look, 4):.2g}% of delta" in cal.assumptions
+    cal.save(tmp_path / "cal.json")
+    assert nacp.load(tmp_path / "cal.json") == cal
+    alone = nacp.calibrate(
+        probs, noisy, clean=(plan.rows, truth[plan.rows]), alpha=0.2, audit=one, delta=0.1 * 54 / 80
+    )
+    assert (alone.threshold, alone.floor) == (cal.threshold, pytest.approx(cal.floor))
+    # Labels of the next instalment count when it is complete, so that there is nothing to choose.
+    third, more = (
+        nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), **asked)
+        for rows in (every, plan.rows[: plan.stops[3] - 1])
+    )
+    assert more == replace(third, note="labels of instalments that are not complete are not used: 75")
+    with pytest.raises(nacp.InputError, match="lacks 1 row of the first instalment"):
+        nacp.calibrate(probs, noisy, clean=(plan.rows[1:], truth[plan.rows[1:]]), **asked)
+    plan = nacp.choose_audit(probs, noisy, budget=1500, looks=2)  # these are picked at random
+    with pytest.raises(nacp.InputError, match="no delta to divide among the looks"):
+        nacp.calibrate(probs, noisy, clean=(plan.rows, truth[plan.rows]), audit=plan, guarantee="expected")
+    with pytest.raises(nacp.InputError, match="budget must be a whole number of at least 5"):
+        nacp.choose_audit(probs, noisy, budget=4, looks=5)
+
+
+def test_an_audit_without_looks_says_that_there_was_no_look_before():
+    probs, truth, noisy = points(900, 4, 31)
+    plan = nacp.choose_audit(probs, noisy, **PLAN)
+    for rows, audit in ((np.arange(200), None), (plan.rows, plan), (plan.rows[:50], plan)):
+        cal = nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), alpha=0.2, audit=audit)
+        assert "no earlier look at fewer checked labels decided to check more" in cal.assumptions

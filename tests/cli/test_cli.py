@@ -343,6 +343,11 @@ def test_an_audit_is_chosen_filled_in_and_used(probs, labels):
     loaded = nacp.load("cal.json")
     assert (loaded.checked, loaded.planned) == (70, 90)
     assert loaded.native_threshold == cal.native_threshold
+    done("audit", "choose", probs, labels, *options, "--looks", "3")
+    plan = nacp.choose_audit(*CALIBRATION, budget=90, noise=0.2, looks=3)
+    fill({row: shown[TRUE[row]] for row in plan.rows[:70].tolist()})
+    done("calibrate", probs, labels, "--audit", "filled.csv", "--alpha", "0.2")
+    assert (nacp.load("cal.json").look, nacp.load("cal.json").checked) == (2, 60)
 
 
 def test_an_audit_that_was_filled_in_wrongly_gets_one_sentence():

@@ -183,6 +183,24 @@ def test_the_guarantee_need_not_be_named_and_a_refusal_says_which_work(points, n
         assert quiet(stream.finish, guarantee=each).guarantee.name == each
 
 
+def test_a_second_look_at_more_points_is_named(points, tmp_path):
+    probs, _, noisy = points
+    stream, said = (
+        nacp.Calibrator(K, noise=0.2),
+        "look {} at a growing number of points: each holds by itself",
+    )
+    for look, (start, stop) in enumerate(pairwise([0, 600, 900, N]), start=1):
+        stream.update(probs[start:stop], noisy[start:stop])
+        for guarantee, remedy in (("binomial", f" (for that, pass delta/{look})"), ("expected", "")):
+            cal = stream.finish(guarantee=guarantee, alpha=0.3)
+            assert cal.look == look
+            assert cal.assumptions.endswith(said.format(look) + ", not all at once" + remedy) == (look > 1)
+        assert "look" not in stream.finish(guarantee="none").assumptions
+        stream.save(tmp_path / "state")
+        stream = nacp.Calibrator.load(tmp_path / "state")
+    assert stream.fresh()._looks == (stream + stream)._looks == 0
+
+
 def test_infinite_scores_are_counted(points):
     """Of labels that are impossible."""
     probs, _, noisy = points

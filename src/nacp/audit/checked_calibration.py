@@ -22,6 +22,7 @@ from nacp.groups.grouped_calibration import (
     by_rows,
     check_grouping,
     grouped,
+    share_delta,
 )
 from nacp.groups.grouping import Grouping, open_grouping
 from nacp.guarantees import Finding, Guarantee, as_guarantee, names_of
@@ -31,6 +32,7 @@ from nacp.points import Rows, check_aligned, check_classes, check_labels, open_r
 from nacp.points.arrays import is_lazy
 from nacp.points.lazy import in_memory, open_lazy
 from nacp.scores import Score
+from nacp.stats.counts import share_of_look
 
 
 def calibrate_checked(
@@ -93,6 +95,9 @@ def for_checked(
             names = names_of(lambda each: each.takes_checked and not each.checked_alone)
             problem = f'"{found.name}" needs checked labels that were picked at random'
             raise InputError("guarantee", problem, remedy=f"use {names}")
+        if len(audit.stops) > 1 and found.delta is None and found.promises_truth:
+            problem = f'"{found.name}" has no delta to divide among the looks of the audit'
+            raise InputError("guarantee", problem, remedy='use "pac"')
     if crossing != "last":
         raise InputError("crossing", 'must be "last" with checked labels', found=repr(crossing))
     if unlabelled is not None:
@@ -122,7 +127,11 @@ def open_checked(
     if len(strange):
         problem = f"has row {strange[0]}, which the audit did not choose"
         raise InputError("clean", problem, remedy="leave such rows out")
-    return rows, numbers, names, Audit(checked, true, *planned(plan.n, plan.pilot, plan.random_state), plan)
+    look, parts = plan.look_of(checked), planned(plan.n, plan.pilot, plan.random_state)
+    used = np.isin(checked, plan.rows[: plan.stops[look - 1]])
+    unused = int(np.count_nonzero(~used))
+    dealt = Audit(checked[used], true[used], *parts, plan, look=look, unused=unused)
+    return rows, numbers, names, dealt
 
 
 def _open_lazy_checked(
@@ -156,14 +165,23 @@ def checked_calibrations(
     `known` are further fields of the calibrations.
     """
     audit, sample = checked.audit, checked.sample
-    undecided = int(np.count_nonzero(audit.labels < 0))
-    note = f"labels that could not be decided count as misses: {undecided}" if undecided else None
+    undecided, notes, spending = int(np.count_nonzero(audit.labels < 0)), [], guarantee
+    known = known | seen(sample) | {"checked": checked.m}
+    if undecided:
+        notes.append(f"labels that could not be decided count as misses: {undecided}")
+    if audit.plan is not None:
+        look, looks = audit.look, len(audit.plan.stops)
+        known |= {"planned": audit.plan.stops[look - 1], "look": look}
+        if looks > 1:
+            known |= {"looks": looks}
+            spending = share_delta(guarantee, 1 / share_of_look(look, looks))
+        if audit.unused:
+            notes.append(f"labels of instalments that are not complete are not used: {audit.unused}")
     if checked.m:
-        found = [each._replace(note=note) for each in guarantee.find_checked(checked, alphas)]
+        note = "; ".join(notes) or None
+        found = [each._replace(note=note) for each in spending.find_checked(checked, alphas)]
     else:
         found = [Finding(np.inf, 1.0, obstacle="none of its labels were checked")] * len(alphas)
-    planned = None if audit.plan is None else len(audit.plan)
-    known = known | seen(sample) | {"checked": checked.m, "planned": planned}
     asked = Asked(guarantee, None, alphas, "last", seed, False, "all", known)
     return asked.calibrations(sample, found, sample.n)
 

@@ -64,6 +64,8 @@ class Audit:
     counted: Ints  # points whose strata are counted
     plan: AuditPlan | None = None  # by which points were chosen; None if they were picked at random
     given: tuple[int, Ints] | None = None  # of how many points these are which; None if these are all
+    look: int = 1  # which look of the plan this is
+    unused: int = 0  # how many checked labels belong to later looks
 
     def random_part(self, rng: np.random.Generator) -> Ints:
         """Return the places of checked points that are a random sample of all points, in a random order.

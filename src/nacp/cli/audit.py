@@ -27,6 +27,7 @@ app.add_typer(audit_app, name="audit")
 
 _LIKELY = 3  # the number of probable classes that are shown
 _ID, _ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN = "id", "row", "given", "most probable", "checked", "plan"
+_LOOK = "look"
 
 
 @audit_app.callback(
@@ -59,12 +60,14 @@ def choose_command(
     alpha: options.Alpha = 0.1,
     score: options.ScoreName = "hps",
     seed: options.Seed = 0,
+    looks: Annotated[int, typer.Option(help="How often you calibrate, with more and more labels.")] = 1,
 ) -> None:
     """Choose which labels to check, and write a table to fill in; a column of ids is carried along.
 
     Write the true label into the column "checked". Leave it empty where you
     did not look; what is left empty must not be the hard ones. Write ? where
-    you looked and cannot decide: that counts as a miss, which is safe.
+    you looked and cannot decide: that counts as a miss, which is safe. With
+    --looks, fill in the table from the top, and calibrate after a whole look.
     """
     if out.suffix != ".csv":
         raise InputError(str(out), "must end in .csv")
@@ -86,6 +89,7 @@ def choose_command(
             score=score,
             noise=known,
             random_state=seed,
+            looks=looks,
             **opened.arguments,
         )
     write_whole(out, "w", lambda file: _write(file, plan, opened, carried))
@@ -100,7 +104,7 @@ def _items(name: str | None, rows: int) -> list[list[str]]:
     read = [cells for _, cells in TextTable(Path(name)).rows()]
     if len(read) != rows + 1:
         raise InputError(name, f"must have a header and {rows:,} rows", found=f"{len(read):,} lines")
-    taken = [each for each in read[0] if each in (_ROW, _GIVEN, _PROBABLE, _CHECKED, _PLAN)]
+    taken = [each for each in read[0] if each in (_ROW, _GIVEN, _PROBABLE, _CHECKED, _LOOK, _PLAN)]
     if taken:
         raise InputError(name, f'has a column "{taken[0]}", as the table to fill in has', remedy="rename it")
     return read
@@ -109,13 +113,15 @@ def _items(name: str | None, rows: int) -> list[list[str]]:
 def _write(file: IO[Any], plan: nacp.AuditPlan, opened: Opened, items: list[list[str]]) -> None:
     """Write the table: a row for each label to check."""
     writer, said = csv.writer(file, delimiter=separator(".csv")), json.dumps(sealed(plan.to_dict()))
-    writer.writerow([_ROW, *items[0], _GIVEN, _PROBABLE, _CHECKED, _PLAN])
+    several = len(plan.stops) > 1
+    writer.writerow([_ROW, *items[0], _GIVEN, _PROBABLE, _CHECKED, *[_LOOK] * several, _PLAN])
     names = np.arange(opened.probs.shape[1]) if opened.classes is None else opened.classes
-    for row in plan.rows.tolist():
+    for place, row in enumerate(plan.rows.tolist()):
+        look = 1 + np.searchsorted(plan.stops, place, side="right")
         scores = np.asarray(opened.probs[row])
         likely = np.argsort(scores if plan.score.name == "precomputed" else -scores, kind="stable")[:_LIKELY]
         probable = "; ".join(f"{names[i]} {scores[i]:.2g}" for i in likely)
-        writer.writerow([row, *items[row + 1], opened.labels[row], probable, "", said])
+        writer.writerow([row, *items[row + 1], opened.labels[row], probable, "", *[look] * several, said])
 
 
 def read_audit(name: str, opened: Opened) -> tuple[nacp.AuditPlan, tuple[Ints, list[Any]]]:

@@ -264,8 +264,8 @@ def listed(names: tuple[Any, ...]) -> str:
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
 
 
-def share_delta(guarantee: Guarantee, number: int) -> Guarantee:
-    """Return the guarantee of each of several groups that are to hold at once."""
+def share_delta(guarantee: Guarantee, number: float) -> Guarantee:
+    """Return a guarantee with delta divided by a number."""
     if guarantee.delta is None:
         return guarantee
     return replace(guarantee, delta=guarantee.delta / number)  # type: ignore[type-var]  # a dataclass

@@ -30,6 +30,20 @@ def allowed_misses(m: int, alpha: float, delta: float) -> int:
     return low
 
 
+def share_of_look(look: int, looks: int) -> float:
+    """Return the share of delta that the test at the i-th of several looks at growing data spends.
+
+    The shares sum to 1 and grow threefold from look to look, so that the last one spends two thirds or more.
+
+    Examples
+    --------
+    >>> from nacp.stats.counts import share_of_look
+    >>> [round(share_of_look(i, 3), 3) for i in (1, 2, 3)]
+    [0.077, 0.231, 0.692]
+    """
+    return 2 * 3.0 ** (look - 1) / (3.0**looks - 1)
+
+
 def binomial_excess(m: int, alpha: float, delta: float) -> float:
     """Return by how much mean coverage exceeds 1 - alpha; alpha where m labels are too few."""
     misses = allowed_misses(m, alpha, delta)

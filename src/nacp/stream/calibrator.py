@@ -141,6 +141,7 @@ class Calibrator:
         self.from_logits = check_flag("from_logits", from_logits)
         open_rows(np.empty((0, self.k)), **self._options)  # refuses settings that exclude each other
         self._counts: Counts | None = None
+        self._looks, self._looked_at = 0, 0  # how often `finish` found more points, and the last number
         self._constant = all(each.constant is not None for each in self._weights_of(several=False).values())
 
     @property
@@ -240,6 +241,9 @@ class Calibrator:
     ) -> Calibration | list[Calibration]:
         """Find the threshold for the points that have come so far; more may come later.
 
+        A promise holds for each number of points that was fixed beforehand, not if you stop as soon as a
+        result pleases: `assumptions` says which look it is, and for j looks together pass delta/j.
+
         Parameters
         ----------
         alpha : float or sequence of float, default=0.1
@@ -268,6 +272,10 @@ class Calibrator:
         counted = Counted(counts.tallies, self._weights_of(counts.several), self.score)
         known = {name: getattr(self, name) for name in ("classes", "normalize", "from_logits")}
         known |= {"noise_basis": self._basis, "widths": counts.widths}
+        with _ADDING:
+            self._looks += counts.n != self._looked_at
+            self._looked_at = counts.n
+            known["look"] = self._looks
         known["several"] = int(counts.any_tally.hits.sum()) if counts.several else None
         found = calibrations(counted, chosen, self.noise, alphas, crossing, **known)
         warn_of_obstacles(found)
@@ -279,7 +287,7 @@ class Calibrator:
 
     def _holding(self, counts: Counts | None) -> Calibrator:
         found = copy(self)
-        found._counts = counts
+        found._counts, found._looks, found._looked_at = counts, 0, 0
         return found
 
     def merge(self, other: Calibrator) -> None:
@@ -356,6 +364,7 @@ class Calibrator:
         check_storable(self.classes)
         values = {name: plain(getattr(self, name)) for name in _SETTINGS}
         values |= {"noise_basis": plain(self._basis), "grid": _grid_digest(), "n": self.n}
+        values["looks"] = [self._looks, self._looked_at]
         arrays, counts = dict[str, Ints](), self._counts
         if counts is not None:
             tallies = list(counts.tallies.values())
@@ -384,6 +393,7 @@ class Calibrator:
                 raise InputError("grid", "is not that of this nacp", remedy=remedy)
             if document["n"]:
                 found._counts = found._stored_counts(document, arrays)
+            found._looks, found._looked_at = (check_count("looks", each) for each in document["looks"])
         return found
 
     def _stored_counts(self, document: dict[str, Any], arrays: dict[str, Any]) -> Counts:
