@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-minimum sanitize docs release-check reproduce bench bench-scale guarantees estimation lint types clean
+.PHONY: demo test test-minimum sanitize fuzz docs release-check reproduce bench bench-scale guarantees estimation lint types clean
 
 .venv/installed: pyproject.toml setup.py $(wildcard src/nacp/engine/*.[ch])
 	$(PYTHON) -m venv .venv
@@ -39,6 +39,10 @@ sanitize: .venv/dev
 	PYTHONPATH=build/sanitize NACP_ENGINE=native ASAN_OPTIONS=detect_leaks=0 \
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 	$(BIN)/python -m pytest -p no:cacheprovider tests/engine/test_verbs.py -k 'not torch'
+
+# Damaged and invented input for every reader, the C verbs and `calibrate`; takes an hour. docs/trust.md has the figures.
+fuzz: .venv/dev
+	$(BIN)/python scripts/fuzz.py --seconds 3600
 
 # The documentation, with warnings as errors. Writes docs/_build/index.html.
 docs: .venv/dev
