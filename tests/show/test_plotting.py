@@ -99,7 +99,7 @@ def test_the_corrections_are_those_of_plan():
     display = nacp.CorrectionDisplay.from_noise(0.2, k=100, alpha=0.05, delta=0.01, sizes=sizes)
     for name, line in display.lines_.items():
         wanted = [
-            row.correction
+            row.excess
             for n in sizes
             for row in nacp.plan(k=100, noise=0.2, alpha=0.05, delta=0.01, n=n).rows
             if row.guarantee.name == name

@@ -65,7 +65,7 @@ class Sensitivity(Printout):
     @property
     def sentences(self) -> list[tuple[str, str]]:
         """Which rate to state in doubt."""
-        return [("", f"If the rate is {self.rate:.4g} in truth. {self.advice}.")]
+        return [("", f"The rate {self.rate:.4g} is taken to be right. {self.advice}.")]
 
     @property
     def advice(self) -> str:
@@ -74,10 +74,10 @@ class Sensitivity(Printout):
         least = min(right, self.target) - 1e-9
         if all(row.coverage >= least for row in self.rows if row.rate < self.rate):
             return (
-                "To overstate it gives too little coverage, to understate it larger sets than need be: in "
-                "doubt state the smaller one"
+                "A larger one gives too little coverage, a smaller one larger sets than necessary: in doubt "
+                "state the smaller one"
             )
-        return "To understate it gives too little coverage, too: no rate is the careful one"
+        return "A smaller one gives too little coverage, too: no rate is the careful one"
 
 
 def sensitivity(

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from nacp._types import Floats
-from nacp.advice.sensitivity import Sensitivity
 from nacp.show.axes import Axis, linear_axis, log_axis, threshold_axis
 from nacp.show.report.contents import Contents, Step
 from nacp.show.report.markup import place, safe
@@ -42,46 +41,28 @@ class Chart(NamedTuple):
 def coverage_chart(contents: Contents) -> Chart:
     """Return F^n, F^r and F^c against the threshold, with marks at the target and at the threshold."""
     curve, places = contents.curve, moved(contents, contents.steps[contents.chosen])
+    doubt = f": {CONTRADICTED}" if contents.calibration.warnings else ""
     lines = [
-        Line("true labels, estimated (Fᶜ)", "true", curve.clean),
+        Line(f"true labels, estimated (Fᶜ){doubt}", "true", curve.clean),
         Line("given labels (Fⁿ)", "given", curve.noisy),
         Line("random labels (Fʳ)", "random", curve.random),
     ]
-    marks = _mark("target", "level", "asked for", places)
+    marks = _mark("target", "level", "target", places)
     marks += _mark("threshold", "upright", "threshold", places)
     marks += _mark("beyond", "upright", "threshold: further right", places)
     axes = _coverage_axis(contents), linear_axis(0, 1)
     titles = "threshold", "share in the sets"
-    return _plot(
-        "coverage", axes, curve.thresholds, lines, marks, titles, stepped=True, behind=_bands(contents)
-    )
-
-
-def _bands(contents: Contents) -> str:
-    """Return shades where the estimate lay outside of 0 to 1, if the noise model is contradicted."""
-    curve = contents.curve
-    if curve.outside is None or not contents.calibration.warnings:
-        return ""
-    edges = np.flatnonzero(np.diff(curve.outside, prepend=False, append=False))
-    ends = _coverage_axis(contents).place(np.append(curve.thresholds, np.inf)[edges]).reshape(-1, 2)
-    widths = ends[:, 1] - ends[:, 0]
-    return "".join(
-        f"<i class='band' style='left:{place(start)};width:{place(width)}'>"
-        + f"<span>{CONTRADICTED}</span>" * bool(i == np.argmax(widths))
-        + "</i>"
-        for i, (start, width) in enumerate(zip(ends[:, 0], widths, strict=True))
-        if width > 0
-    )
+    return _plot("coverage", axes, curve.thresholds, lines, marks, titles, stepped=True)
 
 
 def tradeoff_chart(contents: Contents) -> Chart:
-    """Return the mean set size against the coverage that is asked for, with a mark at the chosen one."""
+    """Return the mean set size against the target coverage, with a mark at the chosen one."""
     rising = contents.steps[::-1]
     asked = np.array([1 - step.calibration.alpha for step in rising])
     sizes = Line("labels per set", "true", np.array([step.mean_size for step in rising]), ",.2f")
     mark = _mark("chosen", "dot", "", moved(contents, contents.steps[contents.chosen]))
-    titles = "coverage asked for", "labels per set, on average"
-    return _plot("tradeoff", _tradeoff_axes(contents), asked, [sizes], mark, titles, head="asked for {:g}")
+    titles = "target coverage", "labels per set, on average"
+    return _plot("tradeoff", _tradeoff_axes(contents), asked, [sizes], mark, titles, head="target {:g}")
 
 
 def sizes_chart(contents: Contents, chosen: int) -> str:
@@ -94,31 +75,6 @@ def sizes_chart(contents: Contents, chosen: int) -> str:
         for name, count in zip(contents.bins[:used], counts, strict=True)
     )
     return f"<ol class='bars'>{rows}</ol>"
-
-
-def sensitivity_charts(found: Sensitivity) -> dict[str, Chart]:
-    """Return coverage, in truth and as believed, and set size against the stated noise rate."""
-    rates, coverage, believed, sizes = np.array(
-        [(row.rate, row.coverage, row.estimate, row.mean_size) for row in found.rows]
-    ).T
-    across = linear_axis(rates[0], rates[-1], tight=True)
-    shares = np.concatenate([coverage, believed, [found.target]])
-    upwards = linear_axis(float(shares.min()), min(float(shares.max()), 1.0))
-    places = {
-        "rate": {"left": place(across.place(found.rate))},
-        "goal": {"bottom": place(upwards.place(found.target))},
-    }
-    right = _mark("rate", "upright", f"{found.rate:.3g}", places)
-    marks = _mark("goal", "level", "asked for", places) + right
-    lines = [Line("coverage in truth", "true", coverage), Line("coverage as believed", "given", believed)]
-    size, up = Line("labels per set", "random", sizes, ",.2f"), linear_axis(0, float(sizes.max()))
-    titles = "stated noise rate", "labels per set, on average"
-    known: dict[str, Any] = {"dots": True, "head": "stated rate {:.3g}"}
-    name = "sensitivity"
-    return {
-        name: _plot(name, (across, upwards), rates, lines, marks, ("", "coverage"), **known),
-        f"{name}-size": _plot(f"{name}-size", (across, up), rates, [size], right, titles, **known),
-    }
 
 
 def moved(contents: Contents, step: Step) -> Places:
@@ -159,8 +115,6 @@ def _plot(
     titles: tuple[str, str],
     *,
     stepped: bool = False,
-    dots: bool = False,
-    behind: str = "",
     head: str = "threshold {:.6g}",
 ) -> Chart:
     """Return curves over an axis; a stepped one holds its value up to the next place."""
@@ -173,22 +127,16 @@ def _plot(
     keys = "".join(
         f"<li><svg viewBox='0 0 28 8'>{_stroke(line.look, 'M0 4H28')}</svg>{line.name}</li>" for line in lines
     )
-    points = "".join(
-        f"<i class='point {line.look}' style='left:{place(a)};bottom:{place(b)}'></i>"
-        for line in shown
-        for a, b in zip(places, y.place(line.values), strict=True)
-        if dots
-    )
     curves = "".join(
         _stroke(f"{each.look} trace", _path(places, y.place(each.values), stepped)) for each in shown
     )
     page = (
         (f"<ul class='legend'>{keys}</ul>" if len(lines) > 1 else "")
-        + f"<p class='axis'>{titles[1]}</p><div class='plot' id='{name}-chart' data-plot='{name}'>{behind}"
+        + f"<p class='axis'>{titles[1]}</p><div class='plot' id='{name}-chart' data-plot='{name}'>"
         + _ticks(x, "across", "left")
         + _ticks(y, "up", "bottom")
         + f"<svg viewBox='0 0 1000 1000' preserveAspectRatio='none' aria-hidden='true'>{curves}</svg>"
-        + f"{points}{marks}</div><p class='axis below'>{titles[0]}</p>"
+        + f"{marks}</div><p class='axis below'>{titles[0]}</p>"
     )
     hover = {
         "at": places.round(5).tolist(),

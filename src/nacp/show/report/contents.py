@@ -97,7 +97,10 @@ class Contents:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What a report is made from: points, test points, and the options of `calibrate` but for alpha."""
+    """What a report is made from: points, test points, and the options of `calibrate` but for alpha.
+
+    `saved` is the calibration that the report is about, if it was made before.
+    """
 
     probs: ArrayLike
     labels: ArrayLike
@@ -107,6 +110,7 @@ class Given:
     test_probs: ArrayLike | None
     test_labels: ArrayLike | None
     options: dict[str, Any]
+    saved: Calibration | None = None
 
     def calibrate(self, **options: Any) -> Any:
         """Calibrate with further options."""
@@ -136,6 +140,8 @@ def gather(
     chosen = alphas.index(alpha)
     say("calibrating for every alpha of the slider")
     cals: list[Calibration] = given.calibrate(alpha=alphas)
+    if given.saved is not None:
+        cals[chosen] = _same(given.saved, cals[chosen])
     cal, tested = cals[chosen], given.test_probs is not None
     shown, name = (given.probs, "probs") if given.test_probs is None else (given.test_probs, "test_probs")
     rows = cal.open_rows(shown, name)
@@ -190,6 +196,15 @@ def gather(
         diagnosis=_diagnosis(given, cal, comparison),
         sensitivity=sensitivity(cal, given.probs, labels) if moves else None,
     )
+
+
+def _same(saved: Calibration, made: Calibration) -> Calibration:
+    """Return a saved calibration with the tally of the points that it was made from; refuse other points."""
+    if (saved.native_threshold, saved.n) != (made.native_threshold, made.n):
+        problem = "and labels are not those of the calibration: with its options they give another threshold"
+        found = f"{made.threshold:.6g}, where the calibration has {saved.threshold:.6g}"
+        raise InputError("probs", problem, found=found, remedy="pass the same points in the same order")
+    return replace(saved, tally=made.tally, tally_noise=made.tally_noise)
 
 
 def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:

@@ -10,6 +10,16 @@ def safe(text: object) -> str:
     return html.escape(str(text), quote=True)
 
 
+def sentence(text: str) -> str:
+    """Return a text with a capital letter at its start and a full stop at its end."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def paragraph(text: str, look: str = "") -> str:
+    """Return a paragraph; nothing if there is no text."""
+    return f"<p class='{look}'>{safe(text)}</p>" if text else ""
+
+
 def place(share: SupportsFloat) -> str:
     """Return a share as a length in CSS."""
     return f"{100 * float(share):.2f}%"
@@ -28,7 +38,7 @@ def table(
     written = [[safe(cell) for cell in row] for row in rows]
     kinds, names = [""] * len(header), [""] * len(header)
     for i in range(1, len(header)):
-        numeric = all(row[i][:1].isdigit() or row[i][:1] in "-<–&" for row in written)
+        numeric = all(row[i][:1].isdigit() or row[i][:1] in "-<&" or row[i] == "inf" for row in written)
         kinds[i] = " class=number" if numeric else ""
         names[i] = f" data-name='{header[i]}'" if chosen else ""
     head = "".join(f"<th scope=col{kind}>{name}" for kind, name in zip(kinds, header, strict=True))
@@ -44,11 +54,3 @@ def box(kind: str, label: str, content: str, name: str = "") -> str:
     """Return a box that scrolls where there is no room."""
     known = f" id='{name}'" if name else ""
     return f"<div{known} class='{kind}' tabindex='0' role='region' aria-label='{label}'>{content}</div>"
-
-
-def figure(name: str, chart: str, caption: str) -> str:
-    """Return a chart with its caption."""
-    return (
-        f"<figure><div class='chart' role='img' aria-labelledby='{name}-caption'>{chart}</div>"
-        f"<figcaption id='{name}-caption'>{caption}</figcaption></figure>"
-    )

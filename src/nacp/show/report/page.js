@@ -70,12 +70,6 @@
     plot.addEventListener("pointerleave", () => { hair.hidden = box.hidden = true; });
   }
 
-  // On paper nothing can be opened.
-  let closed = [];
-  const open = (how) => closed.forEach((each) => { each.open = how; });
-  addEventListener("beforeprint", () => { closed = all("details:not([open])"); open(true); });
-  addEventListener("afterprint", () => open(false));
-
   const search = byId("search");
   const rows = all("#classes tbody tr");
   const find = () => {

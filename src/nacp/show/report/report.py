@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from nacp.audit.plan import AuditPlan
 from nacp.calibrate import NoValidThresholdWarning
+from nacp.calibration import Calibration
 from nacp.checks import check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning
 from nacp.coverage.curve import Rule
@@ -61,6 +62,7 @@ def make_report(
     probs: ArrayLike,
     labels: ArrayLike,
     *,
+    calibration: Calibration | None = None,
     noise: NoiseLike | Unsaid = UNSAID,
     clean: Any = None,
     audit: AuditPlan | None = None,
@@ -93,6 +95,9 @@ def make_report(
     ----------
     probs, labels, noise, alpha, score, guarantee, delta, crossing, classes, normalize, from_logits
         As in `calibrate`. A slider goes from 0.01 to 0.3 and has the given alpha on it.
+    calibration : Calibration, optional
+        The calibration to report on, such as one from `load`, with its points. Its options are used; only
+        `clean`, and `audit` or `noise` beside it, must be given again if it was made with checked labels.
     clean, audit : optional
         Checked labels, and the plan by which they were chosen, as in `calibrate`. All calibrations then come
         from these, and assume nothing about the noise; a `noise` that is given is judged by them.
@@ -126,12 +131,19 @@ def make_report(
     """
     from nacp.versions import __version__
 
-    alpha = check_fraction("alpha", alpha)
+    check_fraction("alpha", alpha)
     options = {"score": score, "guarantee": guarantee, "delta": delta, "crossing": crossing}
     options |= {"classes": classes, "normalize": normalize, "from_logits": from_logits}
     options |= {"random_state": random_state}
-    given = Given(probs, labels, noise, clean, audit, test_probs, test_labels, options)
     by_group = groups is not None or by is not None
+    if calibration is not None:
+        beside = options | {"alpha": alpha, "groups": groups, "by": by}
+        noise = _check_saved(calibration, clean, noise, beside)
+        alpha, options = (
+            calibration.alpha,
+            {name: getattr(calibration, name) for name in options if name != "delta"},
+        )
+    given = Given(probs, labels, noise, clean, audit, test_probs, test_labels, options, calibration)
     given_for_groups = {
         "simultaneous": simultaneous,
         "small": small != "error",
@@ -155,3 +167,23 @@ def make_report(
             contents = replace(contents, groups=found)
     say("drawing")
     return Report(render(contents, title, __version__), contents)
+
+
+def _check_saved(
+    cal: Any, clean: Any, noise: NoiseLike | Unsaid, beside: dict[str, Any]
+) -> NoiseLike | Unsaid:
+    """Return the noise model of a saved calibration; refuse options that it has already."""
+    if not isinstance(cal, Calibration):
+        remedy = "leave it out, and pass the options that it was made with"
+        raise InputError(
+            "calibration", "must have one threshold for all points", found=repr(type(cal)), remedy=remedy
+        )
+    defaults = make_report.__kwdefaults__ or {}
+    stated = [name for name, value in beside.items() if value is not defaults[name]]
+    if cal.checked is None:
+        stated += ["noise"] * (not isinstance(noise, Unsaid)) + ["clean"] * (clean is not None)
+    elif clean is None:
+        raise InputError("clean", "is missing: the calibration was made with checked labels")
+    if stated:
+        raise InputError(stated[0], "is that of the calibration", remedy="leave it out")
+    return noise if cal.checked is not None else cal.noise
