@@ -6,6 +6,13 @@ import numpy as np
 import pytest
 
 
+def pytest_collection_modifyitems(items):
+    """Tutorials take seconds each, so they are not part of the fast tier."""
+    for item in items:
+        if item.path.parent.name == "tutorials":
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def no_figure_left_open():
     """pyplot keeps what is drawn, and warns (here: fails) at the 21st figure, wherever that happens to be."""

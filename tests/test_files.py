@@ -115,7 +115,7 @@ def test_everything_that_can_be_saved_is_on_these_lists():
 
 @pytest.mark.parametrize(("noise", "guarantee"), PAIRS, ids=lambda part: type(part).__name__)
 def test_what_is_loaded_is_what_was_saved(noise, guarantee, tmp_path):
-    for score in SCORE_LIST:
+    for score in SCORE_LIST if guarantee.name in ("none", "split") else SCORE_LIST[:2]:
         cal = calibrate(score=score, noise=noise, guarantee=guarantee)
         options = {"score": half_minus} if isinstance(score, nacp.Custom) else {}
         again = reload(cal, tmp_path / "cal.json", **options)

@@ -44,19 +44,17 @@ GUARANTEES = {
     "matrix": ("none", "expected", "nacp", "acnl", "crcp"),
     "none": ("none",),  # "split" has the exact order statistic where the points are at hand
 }
-# All guarantees with one score; with the others, one for each kind of tally.
-CASES = [(12, kind, "hps", GUARANTEES[kind]) for kind in GUARANTEES]
-CASES += [
-    (k, kind, name, (guarantee,))
-    for name in SCORES
-    for k, kind, guarantee in (
-        (12, "uniform", "binomial"),
-        (200, "uniform", "binomial"),
-        (12, "matrix", "expected"),
-    )
-]
-CASES += [(200, "matrix", name, ("expected",)) for name in ("hps", "raps")]
-every_case = pytest.mark.parametrize(("k", "kind", "name", "guarantees"), CASES)
+# Of the fast ones, all guarantees with one score; with the others, one for each kind of tally.
+FAST = [(12, kind, "hps", GUARANTEES[kind]) for kind in GUARANTEES]
+FAST += [(200, "matrix", name, ("expected",)) for name in ("hps", "raps")]
+SLOW = [(200, "uniform", name, ("binomial",)) for name in SCORES]
+for name in list(SCORES)[1:]:
+    FAST += [(12, "uniform", name, ("binomial",)), (12, "matrix", name, ("expected",))]
+    SLOW += [(12, kind, name, GUARANTEES[kind]) for kind in GUARANTEES]
+every_case = pytest.mark.parametrize(
+    ("k", "kind", "name", "guarantees"),
+    [*FAST, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
+)
 
 
 @cache

@@ -38,6 +38,7 @@ def model():
     return aware().fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY)
 
 
+@pytest.mark.slow
 @parametrize_with_checks([nacp.NoiseAwareClassifier(LogisticRegression(), noise=0.1)])
 def test_it_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)

@@ -148,7 +148,13 @@ def spec(request: pytest.FixtureRequest) -> Spec:
 # Few classes, and some more than the 128 that are ranked one by one.
 every_size = pytest.mark.parametrize(
     ("k", "dtype"),
-    [(2, np.float32), (10, np.float64), (130, np.float64), (300, np.float32)],
+    [
+        (2, np.float32),
+        (10, np.float64),
+        (130, np.float32),
+        pytest.param(130, np.float64, marks=pytest.mark.slow),
+        pytest.param(300, np.float32, marks=pytest.mark.slow),
+    ],
 )
 
 
