@@ -43,7 +43,7 @@ SCHEMAS = {
 
 SMOKE_TEST = """
 import nacp
-assert nacp.engine.choose.engine_name() == "native"
+assert nacp.engine.current().NAME == "native"
 print(nacp.calibrate([[.9, .1], [.2, .8]] * 50, [0, 1] * 50, noise=0))
 """
 

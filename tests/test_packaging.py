@@ -92,6 +92,18 @@ def check_release():
     return module
 
 
+def test_the_smoke_test_of_a_release_runs(check_release):
+    done = run(check_release.SMOKE_TEST, ROOT / "src", NACP_ENGINE="native")
+    assert done.stdout.startswith("Sets {"), done.stderr
+
+
+def test_version_and_date_agree_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    (date,) = re.findall(r'^date-released: "(\d{4}-\d\d-\d\d)"$', citation, flags=re.MULTILINE)
+    assert f"\nversion: {nacp.__version__}\n" in citation
+    assert f"\n## {nacp.__version__} ({date})\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
 def test_the_wheel_contains_the_package_and_nothing_else(installed, check_release):
     names = {str(path.relative_to(installed).as_posix()) for path in installed.rglob("*") if path.is_file()}
     names = {name for name in names if "__pycache__" not in name}

@@ -2,6 +2,7 @@
 
 import numbers
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
@@ -10,19 +11,24 @@ import numpy as np
 from nacp._types import Floats
 from nacp.errors import InputError
 
+_LEAST_FRACTION = 1e-300  # 1 / delta is then finite
+
 
 def check_fraction(name: str, value: Any) -> float:
     """Check a number strictly between 0 and 1, such as alpha or delta."""
-    if not isinstance(value, numbers.Real) or not 0 < float(value) < 1:
-        raise InputError(name, "must lie strictly between 0 and 1", found=repr(value))
-    return float(value)
+    number = _as_float(value)
+    if not _LEAST_FRACTION <= number < 1:
+        more = f", and be at least {_LEAST_FRACTION:g}" if 0 < number < 1 else ""
+        raise InputError(name, f"must lie strictly between 0 and 1{more}", found=repr(value)[:80])
+    return number
 
 
 def check_rate(value: Any, name: str = "rate") -> float:
     """Check a noise rate in [0, 1)."""
-    if not _is_number(value) or not 0 <= value < 1:
-        raise InputError(name, "must lie in [0, 1)", found=repr(value))
-    return float(value)
+    number = _as_float(value)
+    if not 0 <= number < 1:
+        raise InputError(name, "must lie in [0, 1)", found=repr(value)[:80])
+    return number
 
 
 def check_interval(rate: float, interval: Any, confidence: Any) -> tuple[tuple[float, float] | None, float]:
@@ -63,16 +69,18 @@ def check_priors(priors: Any, k: int, name: str = "priors") -> Floats:
 
 def check_nonnegative(name: str, value: Any) -> float:
     """Check a finite number of at least 0."""
-    if not _is_number(value) or not 0 <= value < np.inf:
-        raise InputError(name, "must be a number of at least 0", found=repr(value))
-    return float(value)
+    number = _as_float(value)
+    if not 0 <= number < np.inf:
+        raise InputError(name, "must be a number of at least 0", found=repr(value)[:80])
+    return number
 
 
 def check_finite(name: str, value: Any) -> float:
     """Check a finite number."""
-    if not _is_number(value) or not -np.inf < value < np.inf:
-        raise InputError(name, "must be a finite number", found=repr(value))
-    return float(value)
+    number = _as_float(value)
+    if not -np.inf < number < np.inf:
+        raise InputError(name, "must be a finite number", found=repr(value)[:80])
+    return number
 
 
 def check_count(name: str, value: Any, least: int = 0) -> int:
@@ -111,8 +119,12 @@ def check_alphas(alpha: Any) -> list[float]:
     return alphas
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+def _as_float(value: Any) -> float:
+    """Return a number as float: nan for what is none, or is too large."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+    with suppress(OverflowError):
+        return float(value) if is_number else np.nan
+    return np.nan
 
 
 def check_fields(instance: object, **checks: Callable[[str, Any], Any]) -> None:
