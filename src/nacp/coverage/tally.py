@@ -251,20 +251,23 @@ class Tally:
                 raise InputError("tally", "can only be added to one with the same classes and noise model")
         if len(self.counts) != len(other.counts) or (self.squares is None) != (other.squares is None):
             raise InputError("tally", "can only be added to one with the same classes and noise model")
-        cells = np.union1d(self.cells, other.cells)
-        counts = np.zeros((len(self.counts), len(cells)), dtype=np.int64)
-        counts[:, np.searchsorted(cells, self.cells)] += self.counts
+        places = np.searchsorted(self.cells, other.cells)
+        new = np.append(self.cells, CELLS)[places] != other.cells
+        cells = np.insert(self.cells, places[new], other.cells[new])
+        counts = np.insert(self.counts, places[new], 0, axis=1)
         counts[:, np.searchsorted(cells, other.cells)] += sign * np.stack(other.counts)
         by_label, n = self.by_label + sign * other.by_label, self.n + sign * other.n
         if min(counts.min(initial=0), by_label.min(), n) < 0:
             raise InputError("tally", "cannot be subtracted: the other one does not contain its points")
-        some = np.flatnonzero(counts.any(axis=0))
-        hits, pairs, gains, losses = (*counts[:, some], None, None)[:4]
+        if sign < 0:
+            some = np.flatnonzero(counts.any(axis=0))
+            cells, counts = cells[some], counts[:, some]
+        hits, pairs, gains, losses = (*counts, None, None)[:4]
         squares = None
         if self.squares is not None and other.squares is not None:
             squares = self.squares + sign * other.squares
         return replace(
-            self, n=n, by_label=by_label, cells=cells[some], hits=hits, pairs=pairs, gains=gains,
+            self, n=n, by_label=by_label, cells=cells, hits=hits, pairs=pairs, gains=gains,
             losses=losses, squares=squares,
         )  # fmt: skip
 
