@@ -1,6 +1,7 @@
 """Calibrator: thresholds are those of calibrate, tallies add up, promises hold, nothing is lost."""
 
 import copy
+import gc
 import json
 import pickle
 import re
@@ -223,6 +224,48 @@ def test_other_inputs(points):
     )
     with pytest.warns(nacp.NoiseModelWarning, match="the labels contradict uniform label noise"):
         contradicted.finish(guarantee="none")
+
+
+def test_the_first_batch_tells_the_classes(points):
+    pd = pytest.importorskip("pandas")
+    probs, _, noisy = points
+    names = [f"kind {i}" for i in range(K)]
+    words, tables = np.array(names)[noisy], [pd.DataFrame(part, columns=names) for part in (probs, probs)]
+    tables[1] = tables[1][names[::-1]]
+    for stream in (nacp.Calibrator(noise=0.2), nacp.Calibrator(K, noise=0.2)):
+        with pytest.raises(nacp.InputError, match="labels holds 'x'"):
+            stream.update(tables[0], np.full(N, "x"))
+        stream.update(probs[:0], noisy[:0])
+        parts = [stream.fresh() for _ in range(2)]
+        for start, stop, part, table in ((0, 400, 0, 0), (400, 900, 0, 1), (900, N, 1, 0)):
+            parts[part].update(tables[table][start:stop], words[start:stop])
+        for total in (sum(parts), parts[0] + stream, stream + parts[0]):
+            assert (total.k, total.classes) == (K, tuple(names))
+        stream.merge(sum(parts))
+        assert_same(stream, tables[0], words)
+        with pytest.raises(nacp.InputError, match="probs has 5 columns"):
+            stream.update(probs[:, :5], noisy)
+    with pytest.raises(nacp.InputError, match="noise is for 20 classes, not for 5"):
+        nacp.Calibrator(noise=CONFUSED).update(np.full((1, 5), 0.2), [0])
+    with pytest.raises(nacp.InputError, match="k is not known before the first batch"):
+        nacp.Calibrator(noise=0.2).save("state")
+    with pytest.raises(nacp.InputError, match="the same noise"):
+        nacp.Calibrator(noise=0.3) + stream
+
+
+def test_finish_leaves_no_garbage(points):
+    """With reference cycles, memory would grow until the collector runs."""
+    probs, _, noisy = points
+    for noise in ("uniform", "interval", "matrix", "none"):
+        stream = fed(nacp.Calibrator(noise=NOISES[noise], score="raps"), probs, noisy)
+        gc.collect()
+        gc.disable()
+        try:
+            for guarantee in guarantees_for(stream.noise):
+                quiet(stream.finish, guarantee=guarantee, alpha=ALPHAS)
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
 
 
 def test_the_narrowest_type_that_holds_all_numbers_is_kept(points):

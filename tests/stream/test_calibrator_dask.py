@@ -38,7 +38,7 @@ def lazy(rows, chunks=(700,)):
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_calibrator_counts_where_the_chunks_are(points, noise):
     labels = noisy(points, NOISES[noise])
-    whole, parts = (nacp.Calibrator(K, noise=NOISES[noise], score="aps") for _ in range(2))
+    whole, parts = (nacp.Calibrator(noise=NOISES[noise], score="aps") for _ in range(2))
     whole.update(points[0], labels)
     parts.update(lazy(points[0][:2000], (700, 1, 1299)), da.from_array(labels[:2000], chunks=555))
     parts.update(points[0][2000:2100], labels[2000:2100])

@@ -36,8 +36,8 @@ from nacp.files import (
 )
 from nacp.guarantees import Guarantee
 from nacp.marginal import Counted, calibrations, count_lazy, weights_under
-from nacp.noise import Noise, NoiseLike, basis_of, noise_for
-from nacp.points import Widths, check_classes, check_given, open_rows, warn_of_repeats
+from nacp.noise import Noise, NoiseLike, as_noise, basis_of, noise_for
+from nacp.points import Widths, check_classes, check_given, column_names, open_rows, warn_of_repeats
 from nacp.points.arrays import is_lazy
 from nacp.points.lazy import open_lazy
 from nacp.scores import Score, ScoreLike, as_score
@@ -95,10 +95,10 @@ class Calibrator:
 
     Parameters
     ----------
-    k : int
-        The number of classes.
+    k : int, optional
+        The number of classes. By default that of the first batch.
     noise, score, classes, normalize, from_logits
-        As in `calibrate`.
+        As in `calibrate`. If the first batch is a table, its column names are the classes.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Calibrator:
     >>> from nacp.paper import twins
     >>> probs, labels = twins.simulate("cifar100", n=4000, random_state=0)
     >>> noisy = nacp.UniformNoise(0.2).sample(labels, k=100, random_state=0)
-    >>> stream = nacp.Calibrator(100, noise=0.2, score="raps")
+    >>> stream = nacp.Calibrator(noise=0.2, score="raps")
     >>> for start in range(0, 4000, 500):
     ...     stream.update(probs[start : start + 500], noisy[start : start + 500])
     >>> cal = stream.finish(alpha=0.1)
@@ -126,7 +126,7 @@ class Calibrator:
 
     def __init__(
         self,
-        k: int,
+        k: int | None = None,
         *,
         noise: NoiseLike,
         score: ScoreLike = "hps",
@@ -134,15 +134,29 @@ class Calibrator:
         normalize: bool = False,
         from_logits: bool = False,
     ) -> None:
-        self.k, self.score = check_count("k", k, 2), as_score(score)
-        self.noise, self._basis = noise_for(noise, self.k), basis_of(noise)
-        self.classes = check_classes(classes, self.k)
+        self.score, self._noise, self._basis = as_score(score), noise, basis_of(noise)
         self.normalize = check_flag("normalize", normalize)
         self.from_logits = check_flag("from_logits", from_logits)
-        open_rows(np.empty((0, self.k)), **self._options)  # refuses settings that exclude each other
         self._counts: Counts | None = None
         self._looks, self._looked_at = 0, 0  # how often `finish` found more points, and the last number
-        self._constant = all(each.constant is not None for each in self._weights_of(several=False).values())
+        self._set_classes(0 if k is None else check_count("k", k, 2), classes)
+
+    def _set_classes(self, k: int, classes: Any) -> None:
+        """Set what depends on the number of classes; it is 0 as long as it is not known."""
+        self.k, self.classes = k, check_classes(classes, k) if k else classes
+        self.noise = noise_for(self._noise, k) if k else as_noise(self._noise)
+        open_rows(np.empty((0, k or 2)), **self._options)  # refuses settings that exclude each other
+        weights = self._weights_of(several=False).values() if k else ()
+        self._constant = all(each.constant is not None for each in weights)
+
+    def _for_batch(self, probs: Any) -> Calibrator:
+        """Return this state with the classes known, which the first batch may tell."""
+        classes = column_names(probs, self.classes) if self._counts is None else self.classes
+        if self.k and classes is self.classes:
+            return self
+        ready, options = copy(self), self._options | {"classes": classes}
+        ready._set_classes((open_lazy if is_lazy(probs) else open_rows)(probs, **options).k, classes)
+        return ready
 
     @property
     def n(self) -> int:
@@ -159,8 +173,13 @@ class Calibrator:
         labels : array of shape (m,) or (m, a)
             Their noisy labels, as in `calibrate`.
         """
-        batch = self._counts_there(probs, labels) if is_lazy(probs) else self._counts_of(probs, labels)
+        ready = self._for_batch(probs)
+        batch = ready._counts_there(probs, labels) if is_lazy(probs) else ready._counts_of(probs, labels)
         with _ADDING:
+            if self._counts is None and batch is not None:
+                self._set_classes(ready.k, ready.classes)
+            if ready is not self:
+                self._check_same(ready)
             self._counts = self._sum(self._counts, batch)
 
     def _counts_of(self, probs: ArrayLike, labels: ArrayLike) -> Counts | None:
@@ -195,7 +214,7 @@ class Calibrator:
             "probabilities": self.score.takes_probabilities,
             "normalize": self.normalize,
             "from_logits": self.from_logits,
-            "k": self.k,
+            "k": self.k or None,
             "classes": self.classes,
             "least": 0,
         }
@@ -293,11 +312,14 @@ class Calibrator:
     def merge(self, other: Calibrator) -> None:
         """Add the counts of another state with the same settings, in place."""
         with _ADDING:
-            self._counts = (self + other)._counts
+            total = self + other
+            self._set_classes(total.k, total.classes)
+            self._counts = total._counts
 
     def __add__(self, other: Calibrator) -> Calibrator:
         self._check_same(other)
-        return self._holding(self._sum(self._counts, other._counts))
+        base = self if other._counts is None or self._counts is not None else other
+        return base._holding(base._sum(self._counts, other._counts))
 
     def __radd__(self, other: object) -> Calibrator:
         # Python's sum() begins with 0.
@@ -343,7 +365,10 @@ class Calibrator:
             raise InputError("other", "must be a Calibrator", found=f"{type(other).__name__}")
         for name in _SETTINGS:
             ours, theirs = getattr(self, name), getattr(other, name)
-            if ours != theirs:
+            unknown = name in ("k", "classes") and any(
+                each._counts is None and not getattr(each, name) for each in (self, other)
+            )
+            if ours != theirs and not unknown:
                 raise InputError("other", f"must have the same {name}, {ours!r}", found=repr(theirs))
 
     def __eq__(self, other: object) -> bool:
@@ -361,6 +386,8 @@ class Calibrator:
 
         The file holds a line of JSON, whole numbers, and a checksum, and no pickle.
         """
+        if not self.k:
+            raise InputError("k", "is not known before the first batch", remedy="pass k=")
         check_storable(self.classes)
         values = {name: plain(getattr(self, name)) for name in _SETTINGS}
         values |= {"noise_basis": plain(self._basis), "grid": _grid_digest(), "n": self.n}
