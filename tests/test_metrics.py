@@ -10,12 +10,11 @@ import pytest
 from scipy import stats
 
 import nacp
-from nacp.metrics import Evaluation
 from tests.test_sets import CLASSES, NAMED, NOISY, PROBS, SETS, TRUE, make, random_members
 
 
 def result(hits, m):
-    return Evaluation(m, hits / m, 1.0, 1.0, 0.0, 1.0, 0.0, None, None, 0.0)
+    return nacp.evaluate(nacp.PredictionSets(range(m + 1), [0] * m, k=2), [0] * hits + [1] * (m - hits))
 
 
 def by_definition(members, labels, alpha):
@@ -50,12 +49,14 @@ def by_definition(members, labels, alpha):
 def test_the_metrics_are_their_definitions(n, k, alpha):
     members = random_members(n, k, seed=n)
     labels = np.random.default_rng(n + 1).integers(k, size=n).tolist()
-    found = vars(nacp.evaluate(make(members, k=k, alpha=alpha), labels))
-    assert found.pop("groups") is None
-    # Sums of at most n terms of at most k: n roundings of that size.
-    assert found == pytest.approx(
-        by_definition(members, labels, alpha), rel=n * np.finfo(float).eps, abs=1e-15 * n
+    found, wanted = (
+        nacp.evaluate(make(members, k=k, alpha=alpha), labels),
+        by_definition(members, labels, alpha),
     )
+    assert found.groups is None
+    # Sums of at most n terms of at most k: n roundings of that size.
+    found = {name: getattr(found, name) for name in wanted}
+    assert found == pytest.approx(wanted, rel=n * np.finfo(float).eps, abs=1e-15 * n)
 
 
 def violation_of_two(covering, missing):
@@ -141,3 +142,117 @@ def test_of_many_classes_the_worst_are_printed_and_the_rest_is_counted():
     assert shown[0] == "The 10 of 50 classes that are covered least."
     assert len(shown) == 2 + 10 + 2
     assert [line.split()[0] for line in shown[2:12]] == [str(i) for i in range(10)]
+
+
+# From noisy labels and from checked ones: a population of 40 inputs, each with its set and the probabilities
+# of its true label. So the coverage is known.
+
+_RNG = np.random.default_rng(7)
+_TRUE_PROBS = _RNG.dirichlet(np.full(5, 0.4), size=40)
+_MEMBERS = [sorted(set(_RNG.choice(5, size=2)) | {int(p.argmax())}) for p in _TRUE_PROBS]
+_COVERED = np.array([p[m].sum() for p, m in zip(_TRUE_PROBS, _MEMBERS, strict=True)])
+_MATRIX = 0.7 * np.eye(5) + 0.3 * np.roll(np.eye(5), 1, axis=1)
+_OTHER = np.array([[0.68, 0.26, 0.02, 0.02, 0.02], *_MATRIX[1:]])
+
+
+def drawn(n, rng):
+    """Inputs, their sets and their true labels."""
+    x = rng.integers(40, size=n)
+    y = (_TRUE_PROBS[x].cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    return x, make([_MEMBERS[i] for i in x], k=5), y
+
+
+def by_matrix(P):
+    return lambda x, y, rng: (P[y].cumsum(axis=1) > rng.random((len(y), 1))).argmax(axis=1)
+
+
+def hard(x, y, rng):
+    """People err where the set misses: noise that depends on the input."""
+    wrong = rng.random(len(y)) < np.where(_COVERED[x] > 0.7, 0.0, 0.6)
+    return np.where(wrong, rng.integers(5, size=len(y)), y)
+
+
+_UNIFORM = by_matrix(nacp.UniformNoise(0.3).matrix(5).dense())
+_CASES = {
+    "uniform": (_UNIFORM, {"noise": 0.3}),
+    "matrix": (by_matrix(_MATRIX), {"noise": _MATRIX}),
+    "lower end": (_UNIFORM, {"noise": nacp.UniformNoise(0.35, interval=(0.3, 0.4))}),
+    "upper end": (_UNIFORM, {"noise": nacp.UniformNoise(0.25, interval=(0.2, 0.3))}),
+    "radius": (by_matrix(_OTHER), {"noise": nacp.MatrixNoise(_MATRIX, radius=0.06)}),
+    "true": (lambda x, y, rng: y, {}),
+    "checked": (hard, {"clean": 150}),
+    "by site": (None, {"noise": {"a": 0.1, "b": _MATRIX}}),
+}
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_the_interval_of_coverage_holds_as_often_as_it_says(case):
+    noise, options = _CASES[case]
+    rng, runs, n, missed, widths = np.random.default_rng(3), 200, 400, 0, []
+    for _ in range(runs):
+        x, sets, y = drawn(n, rng)
+        given = dict(options)
+        if noise is None:
+            sites = rng.integers(2, size=n)
+            given["noise_groups"] = np.array(["a", "b"])[sites]
+            low, high = by_matrix(nacp.UniformNoise(0.1).matrix(5).dense()), by_matrix(_MATRIX)
+            noisy = np.where(sites == 0, low(x, y, rng), high(x, y, rng))
+        else:
+            noisy = noise(x, y, rng)
+        if "clean" in given:
+            rows = rng.choice(n, size=given["clean"], replace=False)
+            given["clean"] = rows, y[rows]
+        found = nacp.evaluate(sets, noisy, **given)
+        low, high = found.coverage_interval
+        assert low <= found.coverage <= high
+        missed += not low <= _COVERED.mean() <= high
+        widths.append(high - low)
+    # Three standard errors of a share of 0.05; and the interval is no formality.
+    assert missed / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
+    assert np.mean(widths) < 0.5
+
+
+def test_the_interval_from_noisy_labels_is_about_as_long_as_the_normal_one():
+    rng = np.random.default_rng(4)
+    x, sets, y = drawn(4000, rng)
+    noisy = by_matrix(_MATRIX)(x, y, rng)
+    inverse = np.linalg.inv(_MATRIX)
+    shares = [inverse[label, row].sum() for label, row in zip(noisy, sets, strict=True)]
+    found = nacp.evaluate(sets, noisy, noise=_MATRIX)
+    assert found.coverage == pytest.approx(np.mean(shares))
+    low, high = found.coverage_interval
+    assert 0.9 < (high - low) / (2 * 1.96 * np.std(shares) / math.sqrt(4000)) < 1.1
+
+
+def test_an_assumed_noise_model_is_wrong_where_people_err_at_hard_points_and_checked_labels_are_not():
+    rng = np.random.default_rng(5)
+    x, sets, y = drawn(20_000, rng)
+    noisy, rows = hard(x, y, rng), rng.choice(20_000, size=5000, replace=False)
+    rate = (noisy != y).mean() * 5 / 4
+    low, high = nacp.evaluate(sets, noisy, noise=rate).coverage_interval
+    assert not low <= _COVERED.mean() <= high
+    low, high = nacp.evaluate(sets, noisy, clean=(rows, y[rows])).coverage_interval
+    assert low <= _COVERED.mean() <= high
+
+
+def test_groups_and_classes_are_estimated_from_noisy_labels():
+    rng, runs, missed = np.random.default_rng(6), 100, np.zeros(2)
+    kinds = {0: "one", 1: "one", 2: "two", 3: "two", 4: "two"}
+    number = np.array([0, 0, 1, 1, 1])
+    mass = np.stack([_TRUE_PROBS[:, number == g].sum() for g in (0, 1)])
+    held = np.zeros(2)
+    for p, members in zip(_TRUE_PROBS, _MEMBERS, strict=True):
+        np.add.at(held, number[members], p[members])
+    for _ in range(runs):
+        x, sets, y = drawn(500, rng)
+        noisy = by_matrix(_MATRIX)(x, y, rng)
+        found = nacp.evaluate(sets, noisy, noise=_MATRIX, groups=kinds)
+        truth = held / mass
+        missed += (truth < found.groups.low) | (truth > found.groups.high)
+        by_rows = nacp.evaluate(sets, noisy, noise=_MATRIX, groups=x < 20).groups
+    assert (missed / runs <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / runs)).all()
+    for group, rows in enumerate((x >= 20, x < 20)):
+        alone = nacp.evaluate(sets[rows], noisy[rows], noise=_MATRIX)
+        assert (by_rows.low[group], by_rows.high[group]) == alone.coverage_interval
+    assert found.worst_class_coverage is not None
+    assert (found.class_coverage_gap, found.size_stratified_violation) == (None, None)

@@ -1,5 +1,6 @@
 """`judge` raises a false alarm as rarely as it says, and sees a promise that is broken."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,13 +8,9 @@ import pytest
 from scipy import stats
 
 import nacp
-from nacp.metrics import Evaluation
 from nacp.paper import twins
 from nacp.wrapping import on_one_line
-
-
-def result(hits, m):
-    return Evaluation(m, hits / m, 1.0, 1.0, 0.0, 1.0, 0.0, None, None, 0.0)
+from tests.test_metrics import result
 
 
 def calibration(guarantee, n=1000, alpha=0.1, noise=None):
@@ -96,9 +93,9 @@ def test_the_target_of_expected_is_less_its_gap():
 @pytest.mark.parametrize(
     ("hits", "start", "words"),
     [
-        (990, "pass: 90% or more was to be reached", "all of it above"),
+        (990, "pass: 90% or more was to be reached", "all of it is above"),
         (905, "pass", "do not contradict it"),
-        (850, "fail", "all of it below. Promised: for at least 95% of calibration sets"),
+        (850, "fail", "all of it is below. Promised: for at least 95% of calibration sets"),
     ],
 )
 def test_the_sentence_says_what_was_found(hits, start, words):
@@ -130,3 +127,28 @@ def test_groups_are_judged_by_name_and_pooled_ones_together():
     assert not nacp.judge(cal, nacp.evaluate(sets, labels, groups=groups)).passed
     with pytest.raises(nacp.InputError, match="must be of the groups of the calibration"):
         nacp.judge(cal, nacp.evaluate(sets, labels, groups=np.repeat(["c", "d"], [200, 800])))
+
+
+@pytest.mark.parametrize("guarantee", ["pac", "expected"])
+def test_on_noisy_labels_the_alarms_are_as_rare(guarantee):
+    probs, labels = twins.simulate("cifar10", n=20_000, random_state=0)
+    noise, rng, runs, n, failed = nacp.UniformNoise(0.2), np.random.default_rng(2), 200, 500, 0
+    for _ in range(runs):
+        chosen = rng.permutation(len(labels))[: 2 * n]
+        noisy = noise.sample(labels[chosen], 10, rng)
+        fit, test = chosen[:n], chosen[n:]
+        cal = nacp.calibrate(probs[fit], noisy[:n], noise=noise, guarantee=guarantee)
+        failed += not nacp.judge(
+            cal, nacp.evaluate(cal.predict_set(probs[test]), noisy[n:], noise=noise)
+        ).passed
+    assert failed / runs <= 0.025 + 4 * math.sqrt(0.025 * 0.975 / runs)
+
+
+def test_a_broken_promise_is_seen_on_noisy_labels():
+    probs, labels = twins.simulate("cifar10", n=8000, random_state=0)
+    noisy = nacp.UniformNoise(0.2).sample(labels, 10, random_state=0)
+    cal = nacp.calibrate(probs[:4000], labels[:4000], noise=None, alpha=0.2)
+    cal = dataclasses.replace(cal, alpha=0.1, guarantee=nacp.PAC())
+    verdict = nacp.judge(cal, nacp.evaluate(cal.predict_set(probs[4000:]), noisy[4000:], noise=0.2))
+    assert (verdict.passed, verdict.hint) == (False, "")
+    assert "by 4,000 noisy labels (uniform label noise" in on_one_line(verdict)

@@ -1,26 +1,32 @@
-"""How prediction sets do on true labels: evaluate()."""
+"""Size and coverage of prediction sets on test points: evaluate()."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Bools, Floats, Ints
+from nacp._types import Bools, Ints
+from nacp.audit.checked_labels import open_clean
 from nacp.checks import check_fraction
 from nacp.errors import InputError
 from nacp.groups.class_coverage import TAIL, ClassCoverage, class_coverage
 from nacp.groups.grouping import check_class_groups, check_row_groups
+from nacp.groups.noisy_coverage import NoisyCoverage
+from nacp.noise import Noise, NoiseLike, noise_by_group, noise_for
 from nacp.points import check_aligned, check_labels
-from nacp.sets import PredictionSets
+from nacp.sets import PredictionSets, contained
 from nacp.stats.intervals import exact_share
+from nacp.wrapping import counted
 
 # Sizes by which coverage is stratified, as in Angelopoulos et al. (2021), and the rest.
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
+# The names of groups, the place of each row or of each class among them, and whether it is of classes.
+_Kinds: TypeAlias = tuple[tuple[Any, ...], Ints, bool]
 # How many standard errors 95% intervals reach.
 REACH = 1.96
 
@@ -39,17 +45,30 @@ class Evaluation:
         Of the sets.
     empty, singleton : float
         The shares of sets with no label and with one.
-    worst_class_coverage : float
-        The lowest coverage of any class among the labels.
+    worst_class_coverage : float or None
+        The lowest coverage of any class that has enough points for an estimate; None if there is none.
     class_coverage_gap : float or None
-        The mean over classes of ``|coverage of the class - (1 - alpha)|``; None if alpha is not known.
+        The mean over classes of ``|coverage of the class - (1 - alpha)|``; None if alpha is not known, and
+        from noisy labels.
     size_stratified_violation : float or None
         The largest ``|coverage - (1 - alpha)|`` among the sets of 0 to 1, 2 to 3, 4 to 10, 11 to 100,
-        101 to 1000 and more labels; None if alpha is not known.
+        101 to 1000 and more labels; None if alpha is not known, and from noisy labels.
     size_error : float
         The standard error of the mean size; infinite for one set.
+    coverage_interval : tuple of two floats
+        An interval for the coverage of these sets on new points: exact (Clopper and Pearson) for true
+        labels, by betting for noisy ones. In both cases it is valid for any number of points.
+    confidence : float
+        The confidence of this interval and those of groups: 0.95, less the probability that the true noise
+        lies outside of an interval or radius around the noise model.
+    basis : str
+        The labels on which this rests.
+    labelled : int or None
+        The number of points whose true labels are known; None if the labels are noisy.
     groups : ClassCoverage or None
-        The coverage of each group, with exact intervals, if there were groups.
+        The coverage of each group, with an interval, if there were groups.
+    by_class : ClassCoverage
+        The coverage of each class, with an interval.
     """
 
     n: int
@@ -58,18 +77,21 @@ class Evaluation:
     median_size: float
     empty: float
     singleton: float
-    worst_class_coverage: float
+    worst_class_coverage: float | None
     class_coverage_gap: float | None
     size_stratified_violation: float | None
     size_error: float
+    coverage_interval: tuple[float, float]
+    confidence: float
+    basis: str
+    labelled: int | None
+    by_class: ClassCoverage = field(repr=False, compare=False)
     groups: ClassCoverage | None = field(default=None, repr=False, compare=False)
 
     @property
-    def coverage_interval(self) -> tuple[float, float]:
-        """The exact (Clopper-Pearson) 95% interval of the coverage of these sets on new points."""
-        hits, trials = np.array([[round(self.coverage * self.n)], [self.n]])
-        (low,), (high,) = exact_share(hits, trials, TAIL)
-        return float(low), float(high)
+    def taken_as_true(self) -> bool:
+        """Whether the labels of all points were taken as true."""
+        return self.labelled == self.n
 
     @property
     def worst_group_coverage(self) -> float | None:
@@ -92,8 +114,9 @@ class Evaluation:
         >>> {name: found.to_dict()[name] for name in ("n", "coverage_interval")}
         {'n': 3, 'coverage_interval': (0.094..., 0.991...)}
         """
-        found = asdict(replace(self, groups=None))
-        found |= {"coverage_interval": self.coverage_interval, "size_interval": self.size_interval}
+        skipped = "groups", "by_class"
+        found = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in skipped}
+        found["size_interval"] = self.size_interval
         if self.groups is not None:
             found["worst_group_coverage"] = self.worst_group_coverage
             found["groups"] = self.groups.worst(len(self.groups.coverage))
@@ -105,7 +128,9 @@ class Evaluation:
 
     def _told(self) -> dict[str, str]:
         """Return the metrics by name, written out."""
-        names = [each.name for each in fields(self) if each.name not in ("size_error", "groups")]
+        names = [
+            each.name for each in fields(self) if isinstance(getattr(self, each.name), int | float | None)
+        ]
         if self.groups is not None:
             names.append("worst_group_coverage")
         return {name.replace("_", " "): _written(getattr(self, name)) for name in names}
@@ -114,31 +139,57 @@ class Evaluation:
         from nacp.show.html import card, facts
 
         told = self._told()
-        for name, (low, high) in (("coverage", self.coverage_interval), ("mean size", self.size_interval)):
-            told[name] += f" (95%: {low:.6g} to {high:.6g})"
+        for name, level, (low, high) in (
+            ("coverage", self.confidence, self.coverage_interval),
+            ("mean size", 0.95, self.size_interval),
+        ):
+            told[name] += f" ({100 * level:.4g}%: {low:.6g} to {high:.6g})"
         return card("Evaluation", facts(told.items())) + (self.groups._repr_html_() if self.groups else "")
 
 
 def evaluate(
-    sets: PredictionSets, labels: ArrayLike, *, alpha: float | None = None, groups: Any = None
+    sets: PredictionSets,
+    labels: ArrayLike | None,
+    *,
+    noise: NoiseLike | Mapping[Any, NoiseLike] = None,
+    noise_groups: ArrayLike | None = None,
+    clean: Any = None,
+    alpha: float | None = None,
+    groups: Any = None,
 ) -> Evaluation:
-    """Measure coverage and size of prediction sets.
+    """Measure coverage and size of prediction sets, on true labels or on noisy ones.
+
+    The sets must not depend on these labels. With noisy labels the coverage is an unbiased estimate, and its
+    interval is valid if the noise model is right and does not depend on the input given the true label. With
+    `clean` nothing is assumed about the noise.
 
     Parameters
     ----------
     sets : PredictionSets
         The sets of n test points.
-    labels : array of shape (n,)
-        Their true labels: numbers, or names if the sets have class names.
+    labels : array of shape (n,) or None
+        Their labels: numbers, or names if the sets have class names. Not used with `clean`.
+    noise : float, array of shape (k, k), noise model, dict of these or None
+        The noise of the labels, as in `calibrate`; ``None`` means that the labels are true.
+    noise_groups : array of shape (n,), optional
+        The group of each point, if `noise` is a dict with one model per group.
+    clean : array of shape (n,) or pair (rows, labels), optional
+        The true labels of points that were drawn at random and checked, as in `calibrate`. Coverage is then
+        measured on these points alone, and a label that could not be decided ("?") counts as not covered.
     alpha : float, optional
         By default the alpha that the sets were made with.
     groups : array of shape (n,) or mapping, optional
         The group of each point, or a mapping from classes to groups: the coverage of each group is measured,
-        too. That of each class by itself is what `coverage_by_class` is for.
+        too.
 
     Returns
     -------
     Evaluation
+
+    See Also
+    --------
+    judge : Whether a promise was kept.
+    coverage_by_class : The coverage of each class at any confidence.
 
     Examples
     --------
@@ -153,69 +204,186 @@ def evaluate(
     north    0.5000  0.0126 to 0.9874       2
     south    1.0000  0.0250 to 1.0000       1
     Each interval is for its group alone.
+
+    From noisy labels, and from 300 of them that were checked:
+
+    >>> from nacp.paper import twins
+    >>> probs, true = twins.simulate("cifar10", n=6000, random_state=0)
+    >>> noisy = nacp.UniformNoise(0.2).sample(true, 10, random_state=0)
+    >>> sets = nacp.calibrate(probs[:3000], noisy[:3000], noise=0.2).predict_set(probs[3000:])
+    >>> found = nacp.evaluate(sets, noisy[3000:], noise=0.2)
+    >>> low, high = found.coverage_interval
+    >>> bool(low < sets.contains(true[3000:]).mean() < high)
+    True
+    >>> nacp.evaluate(sets, noisy[3000:], clean=(range(300), true[3000:3300])).basis
+    '300 checked labels'
     """
     if not isinstance(sets, PredictionSets):
         raise InputError("sets", "must be PredictionSets, as from predict_set", found=type(sets).__name__)
-    numbers = check_labels(labels, len(sets), sets.k, sets.classes)
     level = sets.alpha if alpha is None else check_fraction("alpha", alpha)
-    grouping = None
-    if groups is not None:
-        check_aligned(groups, labels, "labels")
-        grouping = groups_of_points(groups, numbers, sets.k, sets.classes)
-    return summarize(sets.contains(labels), sets.sizes, numbers, level, grouping)
+    for argument, each in (("groups", groups), ("clean", clean)):
+        if labels is not None:
+            check_aligned(each, labels, "labels", argument)
+    known = TestLabels.of(labels, len(sets), sets.k, sets.classes, noise, noise_groups, clean)
+    return evaluated([sets], known, level, groups)
 
 
-def groups_of_points(
-    groups: Any, labels: Ints, k: int, classes: tuple[Any, ...] | None
-) -> tuple[tuple[Any, ...], Ints]:
-    """Return the names of groups, of rows or of classes, and which of them each point has."""
-    if not isinstance(groups, Mapping):
-        return check_row_groups(groups, len(labels))
-    names, places = check_class_groups(groups, k, classes)
-    return names, places[labels]
+@dataclass(frozen=True)
+class TestLabels:
+    """The labels of n test points: true ones of all or of some of the rows, or noisy ones of all."""
+
+    __test__ = False  # for pytest
+
+    n: int
+    k: int
+    classes: tuple[Any, ...] | None
+    labels: Ints  # -1 where a checker could not decide
+    rows: Ints | None = None
+    noise: Noise | None = None
+    places: Ints | None = None  # of noise that differs between groups of rows
+
+    @classmethod
+    def of(
+        cls,
+        labels: Any,
+        n: int,
+        k: int,
+        classes: tuple[Any, ...] | None,
+        noise: Any = None,
+        noise_groups: Any = None,
+        clean: Any = None,
+    ) -> TestLabels:
+        """Check labels."""
+        if clean is not None:
+            if noise is not None or noise_groups is not None:
+                raise InputError(
+                    "noise",
+                    "has no effect: coverage is measured on the checked labels",
+                    remedy="leave it out",
+                )
+            rows, true = open_clean(clean, n, k, classes)
+            return cls(n, k, classes, true, rows)
+        if labels is None:
+            raise InputError("labels", "must be given, or clean=", spoken="give LABELS, or --clean")
+        numbers, places = check_labels(labels, n, k, classes), None
+        if isinstance(noise, Mapping) or noise_groups is not None:
+            noise, places = noise_by_group(noise, noise_groups, n, k)
+        return cls(n, k, classes, numbers, None, noise_for(noise, k, n), places)
+
+    @property
+    def where(self) -> Ints | slice:
+        """The rows that have these labels."""
+        return slice(None) if self.rows is None else self.rows
+
+    @property
+    def basis(self) -> str:
+        """The labels in words."""
+        if self.rows is not None:
+            return counted(len(self.labels), "checked label")
+        if self.noise is None:
+            return f"{counted(self.n, 'label')} taken as true"
+        return f"{counted(self.n, 'noisy label')} ({self.noise.describe(self.k)})"
 
 
-def summarize(
-    covered: Bools,
-    sizes: Ints,
-    labels: Ints,
-    level: float | None,
-    grouping: tuple[tuple[Any, ...], Ints] | None = None,
+def evaluated(
+    blocks: Iterable[PredictionSets], known: TestLabels, level: float | None, groups: Any = None
 ) -> Evaluation:
-    """Return the metrics of sets of which no more is known than their sizes and whether they cover.
-
-    `grouping` has the names of groups, and of each point the place of its group among them.
-    """
-    n = len(sizes)
+    """Return the metrics of sets, which may come in blocks, so that not all need to be in memory."""
+    n, k, labels, rows = known.n, known.k, known.labels, known.where
     if n == 0:
         raise InputError("sets", "is empty: there is nothing to evaluate")
-    by_class, by_size = _shares(covered, labels), _shares(covered, np.searchsorted(_SIZE_BOUNDS, sizes))
-    found = Evaluation(
+    kinds: _Kinds | None = None
+    if isinstance(groups, Mapping):
+        kinds = *check_class_groups(groups, k, known.classes), True
+    elif groups is not None:
+        kinds = *check_row_groups(groups, n), False
+    every = np.full(n, -1)
+    every[rows] = labels
+    noisy = []
+    if known.noise is not None:
+        weighed = labels if known.places is None else known.places * k + labels
+        some = (None,) if kinds is None or not kinds[2] else (None, kinds[1])
+        noisy = [NoisyCoverage(known.noise, weighed, k, each) for each in some]
+    covered, sizes, start = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64), 0
+    for sets in blocks:
+        here = slice(start, start + len(sets))
+        start, sizes[here], covered[here] = here.stop, sets.sizes, contained(sets, every[here])
+        for estimate in noisy:
+            estimate.add(sets)
+    if known.noise is None:
+        found = _of_true(covered[rows], sizes[rows], labels, kinds, known, level)
+    else:
+        found = _of_noisy(noisy, labels, kinds, known)
+    by_class: ClassCoverage = found["by_class"]
+    measured = by_class.coverage[by_class.informative]
+    missing = 0.0 if known.noise is None else known.noise.doubt.missing
+    return Evaluation(
         n=n,
-        coverage=float(covered.mean()),
         mean_size=float(sizes.mean()),
         median_size=float(np.median(sizes)),
         empty=float((sizes == 0).mean()),
         singleton=float((sizes == 1).mean()),
-        worst_class_coverage=float(by_class.min()),
-        class_coverage_gap=None if level is None else float(np.abs(by_class - 1 + level).mean()),
-        size_stratified_violation=None if level is None else float(np.abs(by_size - 1 + level).max()),
+        worst_class_coverage=float(measured.min()) if len(measured) else None,
         size_error=float(sizes.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf,
+        confidence=max(1 - 2 * TAIL - missing, 0.0),
+        basis=known.basis,
+        labelled=None if known.noise is not None else len(labels),
+        **found,
     )
-    if grouping is None:
-        return found
-    names, places = grouping
-    return replace(found, groups=class_coverage(covered, places, len(names), classes=names, kind="group"))
+
+
+def _of_true(
+    covered: Bools, sizes: Ints, labels: Ints, kinds: _Kinds | None, known: TestLabels, level: float | None
+) -> dict[str, Any]:
+    """Return what true labels tell, with exact intervals; a label of -1 is not covered and has no class."""
+    (low,), (high,) = exact_share(np.array([covered.sum()]), np.array([len(covered)]), TAIL)
+    decided, by_group, gap, violation = labels >= 0, None, None, None
+    by_class = class_coverage(covered[decided], labels[decided], known.k, classes=known.classes)
+    if level is not None and decided.any():
+        by_size = class_coverage(covered, np.searchsorted(_SIZE_BOUNDS, sizes), len(_SIZE_BOUNDS) + 1)
+        gap = float(np.nanmean(np.abs(by_class.coverage - 1 + level)))
+        violation = float(np.nanmax(np.abs(by_size.coverage - 1 + level)))
+    if kinds is not None:
+        names, places, of_classes = kinds
+        where = places[labels[decided]] if of_classes else places[known.where]
+        some = covered[decided] if of_classes else covered
+        by_group = class_coverage(some, where, len(names), classes=names, kind="group")
+    return {
+        "coverage": float(covered.mean()),
+        "coverage_interval": (float(low), float(high)),
+        "class_coverage_gap": gap,
+        "size_stratified_violation": violation,
+        "by_class": by_class,
+        "groups": by_group,
+    }
+
+
+def _of_noisy(
+    noisy: list[NoisyCoverage], labels: Ints, kinds: _Kinds | None, known: TestLabels
+) -> dict[str, Any]:
+    """Return what noisy labels tell."""
+    coverage, low, high = noisy[0].of_rows(slice(None), TAIL)
+    count, by_group = np.bincount(labels, minlength=known.k), None
+    by_class = ClassCoverage(*noisy[0].of_classes(TAIL), count, known.classes)
+    if kinds is not None:
+        names, places, of_classes = kinds
+        count = np.bincount(places[labels] if of_classes else places, minlength=len(names))
+        if of_classes:
+            by_group = ClassCoverage(*noisy[1].of_classes(TAIL), count, names, "group")
+        else:
+            found = np.array([noisy[0].of_rows(places == g, TAIL) for g in range(len(names))])
+            by_group = ClassCoverage(found[:, 0], found[:, 1], found[:, 2], count, names, "group")
+    return {
+        "coverage": coverage,
+        "coverage_interval": (low, high),
+        "class_coverage_gap": None,
+        "size_stratified_violation": None,
+        "by_class": by_class,
+        "groups": by_group,
+    }
 
 
 def _written(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
-
-
-def _shares(covered: Bools, group: Ints) -> Floats:
-    """Return the share of sets that cover, in each group that has some."""
-    count = np.bincount(group)
-    shares: Floats = np.bincount(group, covered)[count > 0] / count[count > 0]
-    return shares

@@ -80,11 +80,7 @@ class PredictionSets:
         -------
         array of bool of shape (n,)
         """
-        numbers = check_labels(labels, len(self), self.k, self.classes).astype(np.int32)
-        hits = np.flatnonzero(self.labels == np.repeat(numbers, self.sizes))
-        contains = np.zeros(len(self), dtype=bool)
-        contains[np.searchsorted(self.offsets, hits, side="right") - 1] = True
-        return contains
+        return contained(self, check_labels(labels, len(self), self.k, self.classes))
 
     def to_lists(self) -> list[list[Any]]:
         """Return the sets as lists of class names, or of numbers if there are no names."""
@@ -165,6 +161,14 @@ def _listed(labels: list[Any]) -> str:
     names = [str(label) for label in labels[:_SHOWN_LABELS]]
     mark = "; " if any("," in name for name in names) else ", "
     return (mark.join(names) or "none") + more
+
+
+def contained(sets: PredictionSets, numbers: Ints) -> Bools:
+    """Return whether each set contains the number of its row; -1 is in no set."""
+    hits = np.flatnonzero(sets.labels == np.repeat(numbers.astype(np.int32), sets.sizes))
+    found = np.zeros(len(sets), dtype=bool)
+    found[np.searchsorted(sets.offsets, hits, side="right") - 1] = True
+    return found
 
 
 def predicted(

@@ -1,9 +1,9 @@
 """judge(): was the promise kept, as far as test points can tell?"""
 
 import math
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from nacp.guarantees.base import percent
 from nacp.metrics import Evaluation
 from nacp.stats.intervals import exact_share
 from nacp.wrapping import wrapped
+
+HINT = "If some of these labels may be wrong, {}: a wrong label counts as a miss."
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,17 @@ class Verdict:
         calibration sets.
     on_average : bool
         Whether it is the latter.
+    confidence : float
+        The confidence of the interval: 0.95, less the probability with which the noise model of the test
+        labels may be wrong.
+    basis : str
+        The test labels on which this rests.
     promise : str
         What was promised.
     group : optional
         Of groups, the one that comes off worst; the interval is its own, wide enough for all at once.
+    hint : str
+        After a fail: what to do if labels that were taken as true may be wrong.
     """
 
     passed: bool
@@ -47,8 +56,11 @@ class Verdict:
     coverage: float
     interval: tuple[float, float]
     on_average: bool
+    confidence: float
+    basis: str
     promise: str
     group: Any = None
+    hint: str = ""
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -56,27 +68,29 @@ class Verdict:
         if self.group is not None:
             subject += f" in the group that comes off worst, {self.group},"
         found = (
-            f"{percent(self.target)} or more was to be reached, and the 95% interval of the {subject} is "
-            f"{low:.4f} to {high:.4f}"
+            f"{percent(self.target)} or more was to be reached, and the {percent(self.confidence)} interval "
+            f"of the {subject} is {low:.4f} to {high:.4f} by {self.basis}"
         )
         if not self.passed:
-            return wrapped(f"fail: {found}, all of it below. Promised: {self.promise}.")
-        told = "all of it above" if low >= self.target else "so the test points do not contradict it"
-        return wrapped(f"pass: {found}, {told}. Promised: {self.promise}.")
+            hint = f" {self.hint}" if self.hint else ""
+            return wrapped(f"fail: {found}; all of it is below. Promised: {self.promise}.{hint}")
+        told = "all of it is above" if low >= self.target else "the test points do not contradict it"
+        return wrapped(f"pass: {found}; {told}. Promised: {self.promise}.")
 
 
 def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> Verdict:
     """Compare the coverage of test points with what was promised.
 
     A promise for nearly all calibration sets ("pac", "binomial", "nacp") is about the coverage of these very
-    sets. It fails if the exact 95% interval of that coverage lies below 1 - alpha. If all is as assumed, that
-    happens with probability delta + 0.025 at most.
+    sets. It fails if ``result.coverage_interval``, the interval of that coverage, lies below 1 - alpha. If
+    all is as assumed, that happens with probability delta + 0.025 at most.
 
     A promise on average over calibration sets ("expected", "acnl", "crcp", "split"), and "none", which only
     aims at 1 - alpha, are about the mean of a coverage of which one value was seen. The interval is then
     ``coverage -+ 1.96 sqrt(sd(g)^2 / n + alpha (1 - alpha) / m)`` for n calibration and m test points, where
     g is one calibration point's share in the estimate, with the standard deviation that it has where sets are
-    small. Of a group of classes, ``sd(s) / p(G)`` takes its place (docs/guarantees.md, G1). If all is as
+    small; for noisy test labels, ``result.coverage_interval`` widened by 1.96 sd(g) / sqrt(n), in squares. Of
+    a group of classes, ``sd(s) / p(G)`` takes its place (docs/guarantees.md, G1). If all is as
     assumed, it fails with probability about 0.025, and up to 0.08 with 50 points of each class.
 
     Parameters
@@ -84,7 +98,7 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
     calibration : Calibration or GroupedCalibration
         What was promised. Of groups the worst one is judged, with an interval for all of them at once.
     result : Evaluation
-        How its sets did on test points with true labels; of groups, by group.
+        What `evaluate` found for its sets; of groups, with these groups.
 
     Returns
     -------
@@ -102,7 +116,18 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
     """
     if isinstance(calibration, GroupedCalibration):
         return _judge_groups(calibration, result)
-    return _judged(calibration, result.coverage, result.n, TAIL, _variance(calibration))
+    low, high = result.coverage_interval
+    test = _Test(result.labelled, result.coverage, result.coverage - low, high - result.coverage)
+    return _judged(calibration, result, test, TAIL, _variance(calibration))
+
+
+class _Test(NamedTuple):
+    """What the test labels tell of coverage: the number of true ones, or how far its interval reaches."""
+
+    labelled: int | None
+    coverage: float
+    below: float
+    above: float
 
 
 def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdict:
@@ -113,19 +138,25 @@ def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdic
             "result", "must be of the groups of the calibration", remedy="pass these as groups= to evaluate"
         )
     # Pooled groups were promised to be covered together, so together they are judged.
-    count, held, cals, spread = Counter[Any](), Counter[Any](), {}, _GroupSpread(calibration)
-    for i in np.flatnonzero(groups.count).tolist():
+    members, spread = defaultdict[Any, list[int]](list), _GroupSpread(calibration)
+    cals: dict[Any, Calibration] = {}
+    for i in np.flatnonzero(np.isfinite(groups.coverage)).tolist():
         name = (groups.classes or ())[i]
-        cal = calibration.calibrations[place[name]]
         together = len(calibration.pooled) > 1 and name in calibration.pooled
         group = listed(calibration.pooled) if together else name
-        cals[group] = cal
-        count[group] += int(groups.count[i])
-        held[group] += round(float(groups.coverage[i]) * int(groups.count[i]))
-    verdicts = {
-        group: _judged(cal, held[group] / count[group], count[group], TAIL / len(cals), spread.variance(cal))
-        for group, cal in cals.items()
-    }
+        cals[group] = calibration.calibrations[place[name]]
+        members[group].append(i)
+    if not cals:
+        raise InputError("result", "has no group with enough points for an estimate")
+    verdicts = {}
+    for group, cal in cals.items():
+        some = members[group]
+        count, coverage = groups.count[some], groups.coverage[some]
+        total, reaches = int(count.sum()), (coverage - groups.low[some], groups.high[some] - coverage)
+        below, above = (math.sqrt(float((count * each) @ (count * each))) / total for each in reaches)
+        labelled = None if result.labelled is None else total
+        test = _Test(labelled, float(count @ coverage) / total, below, above)
+        verdicts[group] = _judged(cal, result, test, TAIL / len(cals), spread.variance(cal))
     worst = min(verdicts, key=lambda group: verdicts[group].interval[1] - verdicts[group].target)
     return replace(verdicts[worst], promise=calibration.promise, group=worst)
 
@@ -173,24 +204,34 @@ def _variance(calibration: Calibration) -> float:
     return problem.deviation**2 / points
 
 
-def _judged(calibration: Calibration, coverage: float, n: int, tail: float, variance: float) -> Verdict:
-    """Return the verdict on a calibration from the coverage of n test points."""
+def _judged(
+    calibration: Calibration, result: Evaluation, test: _Test, tail: float, variance: float
+) -> Verdict:
+    """Return the verdict on a calibration; the part `tail` may lie outside of its interval on each side."""
     from scipy.special import ndtri
 
-    alpha = calibration.alpha
-    target = 1 - alpha - calibration.gap
+    alpha, coverage, n = calibration.alpha, test.coverage, test.labelled
+    target, z = 1 - alpha - calibration.gap, -float(ndtri(tail))
     on_average = calibration.guarantee.delta is None
-    if on_average:
-        reach = -float(ndtri(tail)) * math.sqrt(variance + alpha * (1 - alpha) / n)
-        interval = max(coverage - reach, 0.0), min(coverage + reach, 1.0)
-    else:
+    if n is not None and not on_average:
         (low,), (high,) = exact_share(np.array([round(coverage * n)]), np.array([n]), tail)
-        interval = float(low), float(high)
+    else:
+        wider = z / -float(ndtri(TAIL))
+        if n is None:
+            reach = test.below * wider, test.above * wider
+        else:
+            reach = (z * math.sqrt(alpha * (1 - alpha) / n),) * 2
+        own = z * math.sqrt(variance) if on_average else 0.0
+        low, high = coverage - math.hypot(reach[0], own), coverage + math.hypot(reach[1], own)
+    passed = min(high, 1.0) >= target
     return Verdict(
-        passed=interval[1] >= target,
+        passed=bool(passed),
         target=target,
         coverage=coverage,
-        interval=interval,
+        interval=(max(float(low), 0.0), min(float(high), 1.0)),
         on_average=on_average,
+        confidence=result.confidence,
+        basis=result.basis,
         promise=calibration.promise,
+        hint="" if passed or not result.taken_as_true else HINT.format("pass noise= or clean= to evaluate"),
     )

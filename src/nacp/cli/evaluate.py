@@ -1,7 +1,8 @@
 """``nacp evaluate``: the size and coverage of sets, and whether the promise was kept."""
 
-from dataclasses import asdict
-from typing import Annotated, NamedTuple
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -9,12 +10,13 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.commands import FAILED, command
-from nacp.cli.inputs import read_groups, read_points
+from nacp.cli.inputs import read_clean, read_groups, read_points, read_rows
+from nacp.cli.models import NoiseOptions
 from nacp.cli.predict import predict_blocks, read_places, repeat_warnings
 from nacp.cli.terminal import progress_of, show
-from nacp.groups.class_coverage import ClassCoverage, class_coverage
-from nacp.metrics import Evaluation, groups_of_points, summarize
-from nacp.points import check_labels
+from nacp.metrics import Evaluation, TestLabels, evaluated
+from nacp.noise import UNSAID
+from nacp.verdict import HINT
 from nacp.wrapping import on_one_line, width, wrapped
 
 _WORST = 5
@@ -38,22 +40,35 @@ _MEANINGS = {
     "nacp evaluate cal.json test.npy truth.npy",
     "nacp evaluate cal.json test.csv test.csv:truth",
     "nacp evaluate cal.json test.npy truth.npy --groups test.csv:hospital",
+    "nacp evaluate cal.json test.npy noisy.npy --noise 0.2",
+    "nacp evaluate cal.json test.csv --clean test.csv:checked",
     "nacp evaluate cal.json test.npz:probs test.npz:labels --json",
 )
 def evaluate_command(
     calibration: options.Cal,
     probs: options.Probs,
-    labels: options.Truth,
+    given: NoiseOptions,
+    labels: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[LABELS]", help="True labels, or noisy ones with --noise: labels.csv:column."
+        ),
+    ] = None,
+    clean: options.Clean = None,
     no_empty: options.NoEmpty = False,
     groups: Annotated[
         str | None,
         options.file(help="The group of each row, or of each class: coverage is measured in each."),
     ] = None,
 ) -> None:
-    """Measure the sets on points whose true labels are known, and say whether the promise was kept.
+    """Measure the sets on test points, and say whether the promise was kept.
+
+    Without --noise and --clean the labels are taken as true. With
+    --clean, coverage is measured on the checked points alone, and
+    LABELS may be left out.
 
     A promise for nearly all calibration sets (pac, binomial, nacp) fails
-    if the exact 95% interval of the coverage of these sets lies below
+    if the 95% interval of the coverage of these sets lies below
     1 - alpha. A promise on average over calibration sets (all others)
     fails if coverage is short by more than 1.96 standard errors, of
     calibration and test points together.
@@ -63,54 +78,67 @@ def evaluate_command(
     cal = nacp.load(calibration)
     repeat_warnings(cal)
     with progress_of(f"reading {probs}"):
-        matrix, true, _ = read_points(probs, labels, cal.classes, k=cal.k, groups=groups)
-        numbers = check_labels(true, len(matrix), cal.k, cal.classes)
-        places, grouping = None, None
-        if isinstance(cal, nacp.GroupedCalibration):
-            places = read_places(cal, groups, len(matrix))
-            grouping = cal.names, cal.places(numbers) if places is None else places
+        noise = given.read_noise(cal.k, optional=True, labels=labels or "")
+        true = None
+        if labels is None:
+            matrix, _ = read_rows(probs, cal.classes, beside=(clean, groups), k=cal.k)
+        else:
+            matrix, true, _ = read_points(probs, labels, cal.classes, k=cal.k, clean=clean, groups=groups)
+        checked = None if clean is None else read_clean(clean, len(matrix), cal.classes, noisy=labels or "")
+        known = TestLabels.of(
+            true, len(matrix), cal.k, cal.classes, None if noise is UNSAID else noise, clean=checked
+        )
+        places = read_places(cal, groups, len(matrix)) if isinstance(cal, nacp.GroupedCalibration) else None
+        measured: Any = None
+        if places is not None:
+            measured = np.array(cal.names, dtype=object)[places]
+        elif isinstance(cal, nacp.GroupedCalibration):
+            measured = cal.class_groups
         elif groups is not None:
             measured = read_groups(groups, len(matrix), cal.classes)
-            grouping = groups_of_points(measured, numbers, cal.k, cal.classes)
-    covered, sizes = np.empty(len(matrix), dtype=bool), np.empty(len(matrix), dtype=np.int64)
     with progress_of("evaluating", len(matrix)) as said:
-        for start, rows, sets in predict_blocks(cal, matrix, no_empty, places):
-            here = slice(start, start + rows.n)
-            covered[here], sizes[here] = sets.contains(true[here]), sets.sizes
-            said(here.stop)
-    result = summarize(covered, sizes, numbers, cal.alpha, grouping)
-    by_class = class_coverage(covered, numbers, cal.k, classes=cal.classes)
+
+        def blocks() -> Iterator[nacp.PredictionSets]:
+            for start, rows, sets in predict_blocks(cal, matrix, no_empty, places):
+                yield sets
+                said(start + rows.n)
+
+        result = evaluated(blocks(), known, cal.alpha, measured)
     verdict = nacp.judge(cal, result)
+    if verdict.hint:
+        verdict = replace(verdict, hint=HINT.format("give --noise or --clean"))
     document = result.to_dict() | {
-        "worst_classes": by_class.worst(_WORST),
+        "worst_classes": result.by_class.worst(_WORST),
         "verdict": asdict(verdict) | {"sentence": on_one_line(verdict)},
     }
-    show(document, _Explained(result, by_class, verdict))
+    show(document, _Explained(result, verdict))
     if not verdict.passed:
         raise typer.Exit(FAILED)
 
 
 class _Explained(NamedTuple):
-    """What is printed: each number with its meaning, the classes covered least, the verdict."""
+    """What is printed: the verdict, each number with its meaning, the classes covered least."""
 
     result: Evaluation
-    by_class: ClassCoverage
     verdict: nacp.Verdict
 
     def __str__(self) -> str:
-        intervals = {"coverage": self.result.coverage_interval, "mean_size": self.result.size_interval}
+        intervals = {
+            "coverage": (self.result.confidence, self.result.coverage_interval),
+            "mean_size": (0.95, self.result.size_interval),
+        }
         lines = []
         for name, meaning in _MEANINGS.items():
             value = getattr(self.result, name)
             if value is None:
                 continue
             if name in intervals:
-                low, high = intervals[name]
-                meaning += f"; 95% interval: {low:.6g} to {high:.6g}"
+                confidence, (low, high) = intervals[name]
+                meaning += f"; {100 * confidence:.4g}% interval: {low:.6g} to {high:.6g}"
             text = f"{name.replace('_', ' ')}: {f'{value:,}' if isinstance(value, int) else f'{value:.6g}'}"
             if width() > 70:
                 lines.append(wrapped(f"{text:<38}{meaning}", " " * 38))
             else:
                 lines.append(wrapped(f"{text} ({meaning})", "  "))
-        groups = [] if self.result.groups is None else ["", self.result.groups.table(_WORST)]
-        return "\n".join([*lines, *groups, "", self.by_class.table(_WORST), "", str(self.verdict)])
+        tables = filter(None, (self.result.groups, self.result.by_class))
+        return "\n\n".join([str(self.verdict), "\n".join(lines), *(each.table(_WORST) for each in tables)])

@@ -33,7 +33,6 @@ def out(help: str) -> Any:
 
 Probs = Annotated[str, argument("PROBS", f"Probabilities, a row per point: {_FILES}.")]
 Labels = Annotated[str, argument("LABELS", "Noisy labels, numbers or names: the same; labels.csv:column.")]
-Truth = Annotated[str, argument("LABELS", "True labels, numbers or names: the same; labels.csv:column.")]
 Cal = Annotated[Path, argument("CALIBRATION", "What nacp calibrate wrote.")]
 Classes = Annotated[
     str | None, file(help="Class names in the order of the columns: one per line, .json or .csv.")

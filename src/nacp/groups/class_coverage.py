@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.checks import check_fraction
+from nacp.groups.noisy_coverage import NoisyCoverage
 from nacp.noise import NoiseLike, noise_for
-from nacp.noise.matrices import ClassMatrix
 from nacp.points import check_labels
-from nacp.points.arrays import row_slices
 from nacp.sets import PredictionSets
 from nacp.stats.intervals import exact_share
 from nacp.wrapping import table_lines, wrapped
@@ -22,8 +21,6 @@ from nacp.wrapping import table_lines, wrapped
 TAIL = 0.025
 # The number of classes in the printed table.
 _SHOWN = 10
-# The number of points that are added for an interval from noisy labels, half of them covered.
-_ADDED = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,6 +49,11 @@ class ClassCoverage:
     count: Ints
     classes: tuple[Any, ...] | None = None
     kind: str = "class"
+
+    @property
+    def informative(self) -> Bools:
+        """Which classes have enough points for an interval that is shorter than from 0 to 1."""
+        return np.isfinite(self.coverage) & ((self.low > 0) | (self.high < 1))
 
     def worst_first(self) -> Ints:
         """Return the classes with an estimate, by ascending coverage."""
@@ -144,12 +146,12 @@ def coverage_by_class(
     """
     numbers = check_labels(labels, len(sets), sets.k, sets.classes)
     tail = (1 - check_fraction("confidence", confidence)) / 2
-    count = np.bincount(numbers, minlength=sets.k)
     known = noise_for(noise, sets.k)
     if known is None:
         return class_coverage(sets.contains(labels), numbers, sets.k, classes=sets.classes, tail=tail)
-    found = _weighted_share(sets, numbers, count, known.inverse(sets.k), tail)
-    return ClassCoverage(*found, count, sets.classes)
+    noisy = NoisyCoverage(known, numbers, sets.k)
+    noisy.add(sets)
+    return ClassCoverage(*noisy.of_classes(tail), np.bincount(numbers, minlength=sets.k), sets.classes)
 
 
 def class_coverage(
@@ -164,47 +166,6 @@ def class_coverage(
     """Return the coverage of each class from its true labels and from whether each set covers."""
     count, held = (np.bincount(some, minlength=k) for some in (labels, labels[covered]))
     return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count, classes, kind)
-
-
-def _weighted_share(
-    sets: PredictionSets, labels: Ints, count: Ints, inverse: ClassMatrix, tail: float
-) -> tuple[Floats, Floats, Floats]:
-    """Return the estimates ``sum w 1{l in C} / sum w`` with ``w = W[y, l]``, and intervals for them."""
-    from scipy.special import ndtri
-
-    inside = inverse.entries(np.repeat(labels, sets.sizes), sets.labels)
-    held, held_squares = (np.bincount(sets.labels, w, minlength=sets.k) for w in (inside, inside**2))
-    total, squares = np.zeros((2, sets.k))
-    columns = np.arange(sets.k)
-    for rows in row_slices(sets.k, sets.k):
-        block = inverse.entries(columns[rows, None], columns)
-        total += count[rows] @ block
-        squares += count[rows] @ block**2
-    share = np.clip(_share(held, total), 0, 1)
-    low, high = _fieller(
-        held + _ADDED / 2 * inverse.diagonal,
-        total + _ADDED * inverse.diagonal,
-        held_squares + _ADDED / 2 * inverse.diagonal**2,
-        squares + _ADDED * inverse.diagonal**2,
-        float(ndtri(tail)) ** 2,
-    )
-    return share, low, high
-
-
-def _fieller(
-    part: Floats, total: Floats, part_squares: Floats, squares: Floats, z_squared: float
-) -> tuple[Floats, Floats]:
-    """Return where ``(part - c total)^2 <= z^2 (part_squares (1 - 2 c) + c^2 squares)``, cut off at 0 and 1.
-
-    That is, where the residuals ``w (1{l in C} - c)`` do not contradict the share c. Everywhere, if the total
-    itself may be 0.
-    """
-    a = total**2 - z_squared * squares
-    b = part * total - z_squared * part_squares
-    root = np.sqrt(np.maximum(b**2 - a * (part**2 - z_squared * part_squares), 0))
-    known = a > 0
-    low, high = (np.where(known, (b + side * root) / np.where(known, a, 1), 0.5 + side) for side in (-1, 1))
-    return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
 def _share(part: Array, total: Array) -> Floats:

@@ -205,6 +205,14 @@ class GroupedCalibration:
 
         return diagnose(self, probs, labels, groups=groups, level=level)
 
+    @property
+    def class_groups(self) -> dict[Any, Any] | None:
+        """The group of each class; None if groups are of rows."""
+        if self.members is None:
+            return None
+        names = range(self.k) if self.classes is None else self.classes
+        return {name: self.names[g] for name, g in zip(names, self.members, strict=True)}
+
     def places(self, labels: Ints, groups: Any = None) -> Ints:
         """Return the place among `names` of the group of each point: by its group, or by its label."""
         if self.members is None:

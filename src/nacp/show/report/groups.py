@@ -50,10 +50,7 @@ def groups_of(
     if test_probs is None or test_labels is None:
         return Groups(grouped)
     truth: Array = plain_array(test_labels)
-    where = test_groups
-    if grouped.members is not None:
-        names = grouped.classes or range(grouped.k)
-        where = {name: grouped.names[g] for name, g in zip(names, grouped.members, strict=True)}
+    where = test_groups if grouped.members is None else grouped.class_groups
     found = [
         evaluate(sets, truth, groups=where)
         for sets in (grouped.predict_set(test_probs, groups=test_groups), cal.predict_set(test_probs))

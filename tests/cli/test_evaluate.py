@@ -1,0 +1,79 @@
+"""``nacp evaluate``: the verdict first, from true, noisy or partly checked labels."""
+
+import numpy as np
+import pytest
+
+import nacp
+from tests.cli.command_line import classified, done, plain, printed_json, write
+
+K, N = 4, 3000
+PROBS, TRUE, NOISY = classified(N, K, noise=0.3)
+CAL, TEST = slice(0, 1000), slice(1000, N)
+CHECKED = np.arange(300)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("probs.npy", PROBS[TEST])
+    np.save("noisy.npy", NOISY[TEST])
+    np.save("true.npy", TRUE[TEST])
+    write("checked.csv", [["label"], *([y] for y in TRUE[TEST][:300]), *([-1] for _ in range(1700))])
+    sites = ["a", "b"] * 1000
+    write("sites.csv", [["site"], *([site] for site in sites)])
+    nacp.calibrate(PROBS[CAL], NOISY[CAL], noise=0.3).save("cal.json")
+    nacp.calibrate(PROBS[CAL], NOISY[CAL], noise=0.3, by="class", small="all").save("classes.json")
+
+
+def sets():
+    return nacp.load("cal.json").predict_set(PROBS[TEST])
+
+
+def test_noisy_labels_that_are_taken_as_true_fail_with_a_hint_and_pass_with_their_noise():
+    said = plain(done("evaluate", "cal.json", "probs.npy", "noisy.npy", code=1))
+    assert said.startswith("fail: 90% or more was to be reached")
+    assert "If some of these labels may be wrong, give --noise or --clean" in said
+    said = plain(done("evaluate", "cal.json", "probs.npy", "noisy.npy", "--noise", "0.3"))
+    assert said.startswith("pass: ")
+    assert "by 2,000 noisy labels (uniform label noise" in said
+
+
+@pytest.mark.parametrize("labels", [["noisy.npy"], []])
+def test_checked_labels_are_those_of_the_function(labels):
+    found = printed_json("evaluate", "cal.json", "probs.npy", *labels, "--clean", "checked.csv")
+    wanted = nacp.evaluate(sets(), None, clean=(CHECKED, TRUE[TEST][:300]))
+    assert found["coverage_interval"] == list(wanted.coverage_interval)
+    assert found["verdict"]["basis"] == wanted.basis == "300 checked labels"
+    assert (found["n"], found["mean_size"]) == (2000, sets().sizes.mean())
+
+
+def test_noise_options_and_groups_are_those_of_the_function():
+    options = ("--noise", "0.3", "--noise-interval", "0.25", "0.35", "--noise-confidence", "0.98")
+    found = printed_json(
+        "evaluate", "cal.json", "probs.npy", "noisy.npy", *options, "--groups", "sites.csv:site"
+    )
+    noise = nacp.UniformNoise(0.3, (0.25, 0.35), 0.98)
+    wanted = nacp.evaluate(sets(), NOISY[TEST], noise=noise, groups=np.array(["a", "b"] * 1000))
+    assert found["groups"] == wanted.to_dict()["groups"]
+    assert found["confidence"] == wanted.confidence == pytest.approx(0.93)
+
+
+def test_thresholds_by_class_are_judged_on_noisy_labels():
+    found = printed_json("evaluate", "classes.json", "probs.npy", "noisy.npy", "--noise", "0.3")
+    assert found["verdict"]["passed"]
+    assert {each["group"] for each in found["groups"]} == {0, 1, 2, 3}
+    of_classes = nacp.load("classes.json").predict_set(PROBS[TEST])
+    wanted = nacp.coverage_by_class(of_classes, NOISY[TEST], noise=0.3)
+    assert sorted(each["coverage"] for each in found["groups"]) == sorted(wanted.coverage.tolist())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "labels must be given, or clean=; give LABELS, or --clean"),
+        (("noisy.npy", "--noise", "0.3", "--clean", "checked.csv"), "has no effect"),
+    ],
+)
+def test_too_few_or_too_many_labels_get_a_sentence(options, words):
+    said = plain(done("evaluate", "cal.json", "probs.npy", *options, code=2))
+    assert words.split("; ")[-1] in said
