@@ -30,7 +30,7 @@ def test_counts_are_written_with_separators():
     texts = [str(checked), str(nacp.evaluate(checked.predict_set(probs), noisy))]
     with pytest.raises(nacp.InputError) as caught:
         nacp.choose_audit(probs, noisy, budget=1999)
-    for text in (*texts, checked.assumptions, checked._repr_html_().split("<table")[1], str(caught.value)):
+    for text in (*texts, checked.assumptions, checked._repr_html_().split("</strong>")[1], str(caught.value)):
         assert re.search(r"\d,\d{3}", text), text
         assert not re.search(r"(?<![\d.,#\w])\d{4,}(?!\.)", re.sub(r"[.\d]*em", "", text)), text
 

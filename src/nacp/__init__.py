@@ -59,14 +59,14 @@ from nacp.verdict import Verdict, judge
 from nacp.versions import __version__, show_versions
 
 if TYPE_CHECKING:
-    from nacp.show.displays import CorrectionDisplay, CoverageDisplay, SensitivityDisplay, SetSizeDisplay
+    from nacp.show.displays import CoverageDisplay, ExcessDisplay, SensitivityDisplay, SetSizeDisplay
     from nacp.show.report import Report, make_report
     from nacp.sklearn import NoiseAwareClassifier
 
 # What needs an extra, and what few need, is imported when it is asked for.
 _ELSEWHERE = {
     "NoiseAwareClassifier": "nacp.sklearn",
-    "CorrectionDisplay": "nacp.show.displays",
+    "ExcessDisplay": "nacp.show.displays",
     "CoverageDisplay": "nacp.show.displays",
     "Report": "nacp.show.report",
     "make_report": "nacp.show.report",
@@ -92,12 +92,12 @@ __all__ = [
     "ClassCoverage",
     "Comparison",
     "ComparisonRow",
-    "CorrectionDisplay",
     "CoverageCurve",
     "CoverageDisplay",
     "Custom",
     "Diagnosis",
     "Evaluation",
+    "ExcessDisplay",
     "Expected",
     "GroupNoise",
     "GroupedCalibration",

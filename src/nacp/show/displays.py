@@ -1,7 +1,7 @@
 """Plots for notebooks, in the manner of scikit-learn's displays; they need the extra ``nacp[plot]``.
 
 A display holds the numbers. `plot` draws them on given axes or on new ones, and keeps what it drew in
-attributes that end in ``_``.
+attributes that end in ``_``: the axes in ``ax_``, their figure in ``figure_``, and lines or bars.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ from nacp.coverage.curve import CoverageCurve
 from nacp.noise import NoiseLike
 from nacp.sets import PredictionSets
 from nacp.show.axes import threshold_axis
-from nacp.show.style import BLUE, CONTRADICTED, GREEN, GREY, ORANGE, RC, RED, style_of
+from nacp.show.style import BLUE, CONTRADICTED, GREEN, GREY, ORANGE, RC, style_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
-__all__ = ["CorrectionDisplay", "CoverageDisplay", "SensitivityDisplay", "SetSizeDisplay"]
+__all__ = ["CoverageDisplay", "ExcessDisplay", "SensitivityDisplay", "SetSizeDisplay"]
 
 _CALIBRATION_SIZES = (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 _SINGLE_SIZES = 20  # larger set sizes are drawn in ranges that double
@@ -86,35 +86,35 @@ def _draw_target(ax: "Axes", target: float) -> None:
 
 
 @dataclass(eq=False)
-class CorrectionDisplay(Display):
-    """What each guarantee adds to the target, against the number of calibration points.
+class ExcessDisplay(Display):
+    """The excess coverage of each guarantee, against the number of calibration points.
 
     Parameters
     ----------
     sizes : array of shape (m,)
         Numbers of calibration points.
-    corrections : dict
+    excess : dict
         For each guarantee's name an array of shape (m,).
     alpha : float
-        Where a correction exceeds it, the sets hold all classes.
+        Where the excess would be larger, the sets hold all classes.
 
     Attributes
     ----------
-    ax_, figure_, lines_
-        Where it was drawn, and a line for each guarantee.
+    lines_
+        A line for each guarantee.
 
     Examples
     --------
     >>> import matplotlib
     >>> matplotlib.use("agg")
     >>> import nacp
-    >>> display = nacp.CorrectionDisplay.from_noise(0.2, k=100, sizes=[1000, 10_000])
+    >>> display = nacp.ExcessDisplay.from_noise(0.2, k=100, sizes=[1000, 10_000])
     >>> sorted(display.lines_)
     ['acnl', 'binomial', 'crcp', 'expected', 'nacp', 'pac']
     """
 
     sizes: Ints
-    corrections: dict[str, Floats]
+    excess: dict[str, Floats]
     alpha: float
 
     lines_: "dict[str, Line2D]" = field(init=False, repr=False)
@@ -138,12 +138,12 @@ class CorrectionDisplay(Display):
         for row in (row for each in plans for row in each.rows if row.reason is None):
             found.setdefault(row.guarantee.name, []).append(row.excess)
         ordered = sorted(found.items(), key=lambda item: item[1][-1])
-        corrections = {name: np.array(values) for name, values in ordered}
-        return cls(np.array(sizes), corrections, alpha).plot(ax, **line)
+        excess = {name: np.array(values) for name, values in ordered}
+        return cls(np.array(sizes), excess, alpha).plot(ax, **line)
 
     def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
         self.lines_ = {}
-        for i, (name, values) in enumerate(self.corrections.items()):
+        for i, (name, values) in enumerate(self.excess.items()):
             colour, marker = style_of(name)
             # Some lines nearly coincide, so every other one is dashed.
             look = {"linestyle": "-" if i % 2 else "--", "linewidth": 1.4, "label": name}
@@ -173,13 +173,12 @@ class CoverageDisplay(Display):
     estimate : float, optional
         F^c there; that of the curve by default.
     contradicted : bool, default=False
-        The labels contradict the noise model. The plot then says so, and marks where F^c lay outside of 0 to
-        1, at which it is always cut off.
+        The labels contradict the noise model; the plot then says so.
 
     Attributes
     ----------
-    ax_, figure_, line_, noisy_line_, random_line_
-        Where it was drawn, and the lines of F^c, F^n and F^r.
+    line_, noisy_line_, random_line_
+        The lines of F^c, which is cut off at 0 and 1, of F^n and of F^r.
 
     Examples
     --------
@@ -225,11 +224,8 @@ class CoverageDisplay(Display):
         self.random_line_ = draw(curve.random, color=GREY, linewidth=1.4, label="all classes: mean size / k")
         main = {"color": BLUE, "linewidth": 2.2, "label": "true labels, estimated"}
         self.line_ = draw(curve.clean, **(main | style))
-        if self.contradicted and curve.outside is not None:
-            outside = curve.outside[shown]
-            look: dict[str, Any] = {"color": RED, "alpha": 0.15, "linewidth": 0}
-            look |= {"transform": ax.get_xaxis_transform(), "label": CONTRADICTED}
-            ax.fill_between(q[shown], 0, 1, where=outside, step="post", **look)
+        if self.contradicted:
+            ax.plot([], [], linestyle="none", label=CONTRADICTED)
         if self.alpha is not None:
             _draw_target(ax, 1 - self.alpha)
         if chosen is not None:
@@ -269,8 +265,8 @@ class SensitivityDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_, line_, believed_line_, size_line_
-        Where it was drawn, and the lines of coverage in truth, as it is believed, and of the mean set size.
+    line_, believed_line_, size_line_
+        The lines of coverage in truth, as it is believed, and of the mean set size.
 
     Examples
     --------
@@ -339,8 +335,8 @@ class SetSizeDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_, bars_
-        Where it was drawn, and a bar for each size, or for each range of sizes if there are many.
+    bars_
+        A bar for each size, or for each range of sizes if there are many.
 
     Examples
     --------

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from nacp.wrapping import on_one_line
+
 if TYPE_CHECKING:
     from nacp.calibration import Calibration
     from nacp.groups.grouped_calibration import GroupedCalibration
@@ -25,29 +27,22 @@ def card(title: str, *parts: str) -> str:
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
     """Return a table of names and values."""
-    rows = "".join(
-        f'<tr style="background:transparent"><th scope="row" style="{_MUTED}{_CELL}left">{escape(name)}</th>'
-        f'<td style="{_CELL}left">{escape(str(value))}</td></tr>'
-        for name, value in pairs
-    )
-    return f'<table style="{_TABLE}"><tbody>{rows}</tbody></table>'
+    return table((), pairs, left=(0, 1))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], left: Sequence[int] = (0,)) -> str:
     """Return a table; the columns in `left` are text, the others numbers."""
 
-    def cells(tag: str, values: Sequence[object], style: str = "") -> str:
-        return "".join(
+    def line(tag: str, values: Sequence[object], style: str = "") -> str:
+        cells = (
             f'<{tag} style="{style}{_CELL}{"left" if i in left else "right"}">{escape(str(value))}</{tag}>'
             for i, value in enumerate(values)
         )
+        return f'<tr style="background:transparent">{"".join(cells)}</tr>'
 
-    line = '<tr style="background:transparent">'
-    body = "".join(f"{line}{cells('td', row)}</tr>" for row in rows)
-    return (
-        f'<table style="{_TABLE}"><thead>{line}{cells("th", header, _MUTED)}</tr></thead>'
-        f"<tbody>{body}</tbody></table>"
-    )
+    head = f"<thead>{line('th', header, _MUTED)}</thead>" if header else ""
+    body = "".join(line("td", row) for row in rows)
+    return f'<table style="{_TABLE}">{head}<tbody>{body}</tbody></table>'
 
 
 def sentence(text: str, *, name: str | None = None) -> str:
@@ -61,54 +56,19 @@ def told(text: str) -> str:
     return "".join(sentence(line) for line in text.splitlines())
 
 
-def _common(cal: "Calibration | GroupedCalibration", checked: int | None) -> list[tuple[str, str]]:
-    """Return facts about a calibration, with or without groups."""
-    noise = "none: the labels are taken as they are" if cal.noise is None else cal.noise.describe(cal.k)
-    if checked is not None:
-        noise = f"nothing is assumed: {checked:,} labels were checked"
-    return [
-        ("score", repr(cal.score)),
-        ("guarantee", repr(cal.guarantee)),
-        ("noise", noise),
-        ("calibration points", f"{cal.n:,} of {cal.k:,} classes"),
-    ]
-
-
 def calibration(cal: "Calibration") -> str:
     """Return a card for a calibration."""
-    known = [
-        ("threshold", f"{cal.threshold:.6g}"),
-        ("estimated coverage", f"{cal.estimate:.4f}, for a target of {1 - cal.alpha:.6g}"),
-        *_common(cal, cal.checked),
-    ]
-    remarks = [("All classes", cal.obstacle), ("Note", cal.note)]
-    return card(
-        "Calibration",
-        *(sentence(f"{warning}.", name="Warning") for warning in cal.warnings),
-        facts(known),
-        sentence(f"{cal.promise}.", name="Promised"),
-        *(sentence(f"{remark}.", name=name) for name, remark in remarks if remark),
-    )
+    return card("Calibration", told(on_one_line(cal)))
 
 
 def grouped(cal: "GroupedCalibration") -> str:
     """Return a card for a calibration by group, with a table of its first groups."""
-    rows, who = cal.table(), "rows" if cal.members is None else "classes"
-    checked = {id(each): each.checked for each in cal.calibrations if each.checked is not None}
-    known = [
-        ("groups", f"{len(rows):,}, of {who}"),
-        *_common(cal, sum(checked.values()) if checked else None),
-    ]
-    more = [sentence(f"and {len(rows) - _SHOWN:,} groups more")] if len(rows) > _SHOWN else []
+    lines, rows, start = on_one_line(cal).splitlines(), cal.table(), len(cal.warnings) + 1
+    header = ("group", "points" if cal.calibrations[0].checked is None else "checked", "threshold")
+    more = f"and {len(rows) - _SHOWN:,} groups more\n" if len(rows) > _SHOWN else ""
     return card(
         "Calibration by group",
-        *(sentence(f"{warning}.", name="Warning") for warning in cal.warnings),
-        facts(known),
-        table(
-            ("group", "checked" if checked else "labels", "threshold", "estimated coverage"),
-            rows[:_SHOWN],
-            left=(0, 3),
-        ),
-        *more,
-        sentence(f"{cal.promise}.", name="Promised"),
+        told("\n".join(lines[:start])),
+        table((*header, "estimated coverage"), rows[:_SHOWN], left=(0, 3)),
+        told(more + lines[-1]),
     )

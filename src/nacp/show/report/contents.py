@@ -259,7 +259,7 @@ def _curve(cals: list[Calibration], cal: Calibration, scored: ScoredPoints | Non
         by_checked = scored.checked_estimates(cal.score.to_native(shown.thresholds), cal.alpha)
     if by_checked is not None:
         return replace(shown, clean=by_checked).cut()
-    return replace(shown, outside=None if whole.outside is None else whole.outside[some])
+    return shown
 
 
 def _by_class(given: Given, cal: Calibration, rows: Rows, scored: ScoredPoints | None) -> ClassCoverage:
