@@ -192,7 +192,7 @@ QUOTES = [
         ),
     ),
     (
-        "docs/scale.md",
+        "docs/tutorials/streams.md",
         SCALE,
         "A chunk sends {}, and the client needs {} at most",
         (".*", "sent per chunk"),
