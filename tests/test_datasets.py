@@ -16,33 +16,25 @@ def data():
     return load_languages()
 
 
-def test_there_are_more_than_400_languages_each_with_its_own_name(data):
+def test_there_are_more_than_400_languages_each_with_its_own_name_and_as_many_texts(data):
     assert len(data.names) > 400
     assert len(set(data.names)) == len(set(data.codes)) == len(data.names)
     assert {"English", "French", "Hebrew", "Korean", "Swahili"} <= set(data.names)
-
-
-def test_languages_are_balanced_in_all_and_in_the_first_rows(data):
     for part, count in PARTS.items():
         texts, labels = getattr(data, part)
         assert len(texts) == len(labels)
         assert labels.dtype == np.int64
         assert np.bincount(labels).tolist() == [count] * len(data.names)
     counts = np.bincount(data.train.labels[:1000], minlength=len(data.names))
-    assert counts.max() - counts.min() <= 1
+    assert counts.max() - counts.min() <= 1, "also in the first rows"
 
 
-def test_no_snippet_occurs_twice(data):
+def test_snippets_are_short_and_clean_and_none_occurs_twice(data):
+    """20 to 60 letters; a Chinese character counts for three of them, so the fewest characters are 7."""
     texts = [text for part in PARTS for text in getattr(data, part).texts]
     assert len(set(texts)) == len(texts) == 200 * len(data.names)
-
-
-def test_snippets_are_short_and_clean(data):
-    """20 to 60 letters; a Chinese character counts for three of them, so the fewest characters are 7."""
-    for part in PARTS:
-        texts = getattr(data, part).texts
-        assert all(7 <= len(text) <= 60 for text in texts)
-        assert all(text == " ".join(text.split()) and "<" not in text for text in texts)
+    assert all(7 <= len(text) <= 60 for text in texts)
+    assert all(text == " ".join(text.split()) and "<" not in text for text in texts)
     english = [text for text, label in zip(*data.test, strict=True) if data.names[label] == "English"]
     assert all(20 <= len(text) <= 60 for text in english)
 

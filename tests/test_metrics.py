@@ -59,14 +59,13 @@ def test_the_metrics_are_their_definitions(n, k, alpha):
     assert found == pytest.approx(wanted, rel=n * np.finfo(float).eps, abs=1e-15 * n)
 
 
-def violation_of_two(covering, missing):
-    """The violation of two sets of these sizes, of which one covers and the other does not."""
-    members, k = [list(range(covering)), list(range(1, missing + 1))], 2000
-    return nacp.evaluate(make(members, k=k), [0, 0], alpha=0.1).size_stratified_violation
-
-
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (2, 3), (4, 10), (11, 100), (101, 1000), (1001, 1999)])
 def test_sizes_are_stratified_as_said(low, high):
+    def violation_of_two(covering, missing):
+        """The violation of two sets of these sizes, of which one covers and the other does not."""
+        members = [list(range(covering)), list(range(1, missing + 1))]
+        return nacp.evaluate(make(members, k=2000), [0, 0], alpha=0.1).size_stratified_violation
+
     assert violation_of_two(high, low) == pytest.approx(0.4), "one stratum, half covered"
     assert high == 1999 or violation_of_two(high, high + 1) == pytest.approx(0.9), "two, one not covered"
 

@@ -28,15 +28,18 @@ def test_the_set_of_a_row_is_that_of_predict_set(every_engine, score, dtype, poi
         assert predict(probs[350].tolist()) == sets[0]
 
 
-def test_names_rows_with_gaps_and_logits(points):
-    probs, labels = points
-    names = tuple("abcdefghij")
-    cal = nacp.calibrate(probs, labels, classes=names, noise=None)
-    assert cal.predictor()(probs[3]) == cal.predict_set(probs)[3]
-    assert cal.predictor()(np.repeat(probs[3], 2)[::2]) == cal.predict_set(probs)[3]
-    logits = np.log(probs)
-    cal = nacp.calibrate(logits, labels, from_logits=True, noise=None)
-    assert cal.predictor()(logits[3]) == cal.predict_set(logits)[3]
+@pytest.mark.parametrize("option", ["classes", "normalize", "from_logits"])
+def test_names_gaps_and_rows_that_are_not_probabilities(option, points):
+    probs, labels = points[0].astype(np.float64), points[1]
+    given = {"classes": tuple("abcdefghij"), "normalize": True, "from_logits": True}[option]
+    rows = np.log(probs) if option == "from_logits" else probs
+    cal = nacp.calibrate(rows, labels, noise=None, score="aps", **{option: given})
+    sets = cal.predict_set(rows).to_lists()
+    assert [cal.predictor()(row) for row in rows] == sets
+    assert cal.predictor()(np.repeat(rows[3], 2)[::2]) == sets[3]
+    if option == "from_logits":
+        with pytest.raises(nacp.InputError, match="must hold logits"):
+            cal.predictor()(probs[0] / probs[0].sum())
 
 
 def test_a_row_of_a_table_and_of_a_dask_array(points):
@@ -44,18 +47,9 @@ def test_a_row_of_a_table_and_of_a_dask_array(points):
     probs, labels = points
     table = pandas.DataFrame(probs, columns=list("abcdefghij"))
     cal = nacp.calibrate(table, labels, noise=None, alpha=0.02)
-    assert cal.predictor()(table.iloc[3]) == cal.predict_set(table)[3]
-    assert cal.predictor()(table.iloc[3][list("jihgfedcba")]) == cal.predict_set(table)[3]
-    assert cal.predictor()(arrays.from_array(probs)[3]) == cal.predict_set(table)[3]
-
-
-def test_rows_that_are_not_taken_as_they_are_go_the_usual_way(points):
-    probs, labels = points[0].astype(np.float64), points[1]
-    cal = nacp.calibrate(probs, labels, noise=None, score="aps", normalize=True)
-    assert [cal.predictor()(row) for row in probs] == cal.predict_set(probs).to_lists()
-    cal = nacp.calibrate(np.log(probs), labels, noise=None, from_logits=True)
-    with pytest.raises(nacp.InputError, match="must hold logits"):
-        cal.predictor()(probs[0] / probs[0].sum())
+    expected = cal.predict_set(table)[3]
+    for row in (table.iloc[3], table.iloc[3][list("jihgfedcba")], arrays.from_array(probs)[3]):
+        assert cal.predictor()(row) == expected
 
 
 @pytest.mark.parametrize("wrong", [np.full(10, np.nan), np.full(10, 0.2), np.full(9, 1 / 9), np.eye(10), 0.5])

@@ -30,27 +30,19 @@ DETERMINISTIC = (
 )
 SCORES = (*DETERMINISTIC, nacp.APS(), nacp.RAPS(seed=3, free=1), nacp.SAPS(seed=-1))
 
-# The weights of a general matrix are multiples of about 2^-35, so sums over at most 5 labels round by less.
-WHOLE = 1e-10
-
 sizes = st.tuples(st.integers(1, 10), st.integers(2, 5))
 alphas = st.integers(1, 99).map(lambda i: i / 100)
 rules = st.sampled_from(RULES)
 
 
 @st.composite
-def real_rows(draw: Any, n: int, k: int, dtypes: Any = (np.float64, np.float32, np.float16)) -> np.ndarray:
+def real_rows(draw: Any, n: int, k: int) -> np.ndarray:
     """Ratios of small integers: ties and zeros, but rounded values."""
     weights = draw(arrays(np.int64, (n, k), elements=st.integers(0, 8)))
     weights[weights.sum(axis=1) == 0, 0] = 1
-    return (weights / weights.sum(axis=1, keepdims=True)).astype(draw(st.sampled_from(dtypes)))
-
-
-@st.composite
-def dyadic_rows(draw: Any, n: int, k: int) -> np.ndarray:
-    """Multiples of 1/16, so that 1 - p is exact."""
-    cuts = np.sort(draw(arrays(np.int64, (n, k - 1), elements=st.integers(0, 16))), axis=1)
-    return np.diff(cuts, axis=1, prepend=0, append=16) / 16
+    return (weights / weights.sum(axis=1, keepdims=True)).astype(
+        draw(st.sampled_from([np.float64, np.float32, np.float16]))
+    )
 
 
 @st.composite
@@ -108,10 +100,10 @@ class Problem:
 
 
 @st.composite
-def problems(draw: Any, scores: Any = SCORES, noise: Any = noises, rows: Any = real_rows) -> Problem:
+def problems(draw: Any, scores: Any = SCORES, noise: Any = noises) -> Problem:
     n, k = draw(sizes)
     return Problem(
-        probs=draw(rows(n, k)),
+        probs=draw(real_rows(n, k)),
         labels=draw(arrays(np.int64, n, elements=st.integers(0, k - 1))),
         noise=draw(noise(n, k)),
         score=draw(st.sampled_from(scores)),
@@ -218,21 +210,6 @@ def test_thresholds_fall_as_alpha_rises_and_the_last_crossing_is_not_before_the_
     assert problem.calibrate(crossing="last").threshold >= problem.calibrate(crossing="first").threshold
 
 
-@forall(problems())
-def test_the_estimate_at_the_threshold_reaches_the_target_and_is_that_of_the_curve(problem):
-    """Not a matter of course for HPS, which is compared as -p and reported as 1 - p."""
-    cal = problem.calibrate()
-    clean = min(problem.curve(thresholds=[cal.threshold]).clean[0], 1.0)
-    assert cal.estimate == pytest.approx(clean, abs=WHOLE)
-    assert cal.estimate >= 1 - problem.alpha - WHOLE
-    curve = cal.curve
-    exact = problem.curve(thresholds=curve.thresholds)
-    assert curve.noisy.tolist() == exact.noisy.tolist()
-    assert curve.random.tolist() == exact.random.tolist()
-    np.testing.assert_allclose(curve.clean, np.clip(exact.clean, 0, 1), rtol=0, atol=WHOLE)
-    assert curve.random[-1] == 1
-
-
 @forall(uniform_problems)
 def test_theorem_3_1_both_crossings_lie_between_two_quantiles(problem):
     """The upper end is moved to the grid, as the threshold is; a score rounds by less than 1e-12."""
@@ -293,14 +270,3 @@ def test_uniform_noise_is_its_matrix_and_is_one_group(problem):
     for same in (nacp.MatrixNoise(matrix), nacp.GroupNoise(["all"] * k, rate=problem.noise)):
         assert problem.calibrate(noise=same).native_threshold == cal.native_threshold
         np.testing.assert_allclose(problem.curve(noise=same).clean, curve.clean, rtol=0, atol=1e-12)
-
-
-@forall(problems(scores=[nacp.HPS()], rows=dyadic_rows), st.data())
-def test_one_minus_p_is_hps_given_as_a_score_a_function_or_a_matrix(problem, data):
-    new = data.draw(dyadic_rows(5, problem.probs.shape[1]))
-    hps, function = problem.calibrate(), problem.calibrate(score=lambda p: 1 - p)
-    matrix = problem.calibrate(score="precomputed", probs=1 - problem.probs)
-    assert hps.threshold == function.threshold == matrix.threshold
-    sets = hps.predict_set(new).to_lists()
-    assert function.predict_set(new).to_lists() == sets
-    assert matrix.predict_set(1 - new).to_lists() == sets

@@ -38,9 +38,6 @@ def test_sets_are_what_they_were_made_of():
     assert NAMED.to_lists() == list(NAMED) == [[CLASSES[label] for label in row] for row in MEMBERS]
     assert SETS.sizes.tolist() == [2, 0, 1, 5, 0, 1, 2]
     assert repr(SETS) == f"PredictionSets(n=7, k=5, mean size {11 / 7:.4g})"
-
-
-def test_rows_are_counted_from_either_end():
     assert SETS[-1] == SETS[np.int64(6)] == [2, 4]
     for row in (7, -8):
         with pytest.raises(IndexError):
@@ -84,27 +81,24 @@ def test_contains_is_membership(n, k):
 
 
 def test_contains_takes_names_only_where_there_are_names():
-    labels = [CLASSES[y] for y in (3, 0, 1, 2, 4, 0, 4)]
-    assert NAMED.contains(labels).tolist() == [True, False, True, True, False, False, True]
-    with pytest.raises(ValueError, match="labels holds names such as 'dog'; pass classes="):
-        SETS.contains(labels)
-    assert NAMED.contains([3, 0, 1, 2, 4, 0, 4]).tolist() == NAMED.contains(labels).tolist()
-    with pytest.raises(ValueError, match=r"labels must have the shape \(7,\).*found \(2,\)"):
-        SETS.contains([0, 1])
-    with pytest.raises(ValueError, match=r"labels must lie from 0 to 4.*found 0 to 5"):
-        SETS.contains([0, 1, 2, 3, 4, 5, 0])
+    numbers = [3, 0, 1, 2, 4, 0, 4]
+    labels = [CLASSES[y] for y in numbers]
+    for given in (labels, numbers):
+        assert NAMED.contains(given).tolist() == [True, False, True, True, False, False, True]
+    for wrong, words in (
+        (labels, "labels holds names such as 'dog'; pass classes="),
+        ([0, 1], r"labels must have the shape \(7,\).*found \(2,\)"),
+        ([0, 1, 2, 3, 4, 5, 0], r"labels must lie from 0 to 4.*found 0 to 5"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            SETS.contains(wrong)
 
 
-@pytest.mark.parametrize("none", [make([]), SETS[:0], NAMED[3:3]], ids=["made", "sliced", "named"])
-def test_there_may_be_no_sets_at_all(none):
-    assert len(none) == 0
-    assert list(none) == []
-    assert none.to_lists() == []
-    assert none.sizes.shape == (0,)
-    assert np.asarray(none).shape == (0, K)
-    assert none.contains(np.array([], dtype=int)).shape == (0,)
-    assert none.contains([]).shape == (0,)
-    assert repr(none) == "PredictionSets(n=0, k=5, mean size 0)"
+def test_there_may_be_no_sets_at_all():
+    for none in (make([]), SETS[:0], NAMED[3:3]):
+        assert list(none) == none.to_lists() == none.contains([]).tolist() == none.sizes.tolist() == []
+        assert np.asarray(none).shape == (0, K)
+        assert repr(none) == "PredictionSets(n=0, k=5, mean size 0)"
 
 
 def test_predict_set_gives_sets_with_everything_that_is_known():

@@ -51,37 +51,30 @@ def test_a_promise_on_average_allows_for_the_calibration_sets_own_luck(n, m):
     assert 0.015 < alarms < 0.035
 
 
-def test_with_noise_the_alarms_are_as_rare():
-    probs, labels = twins.simulate("cifar10", n=40_000, random_state=0)
-    noise, rng, runs, n = nacp.UniformNoise(0.2), np.random.default_rng(1), 400, 500
-    failed = 0
-    for _ in range(runs):
-        chosen = rng.permutation(len(labels))[: 2 * n]
-        fit, test = chosen[:n], chosen[n:]
-        noisy = noise.sample(labels[fit], 10, rng)
-        cal = nacp.calibrate(probs[fit], noisy, noise=noise, guarantee="expected")
-        failed += not nacp.judge(cal, nacp.evaluate(cal.predict_set(probs[test]), labels[test])).passed
-    # Four standard errors of a share of 0.025 among so many runs.
-    assert failed / runs <= 0.025 + 4 * math.sqrt(0.025 * 0.975 / runs)
+FLIPS = nacp.MatrixNoise(0.75 * np.eye(10) + 0.25 * np.roll(np.eye(10), 1, axis=1))
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
-def test_by_class_the_alarms_are_as_rare():
-    """The threshold of a class comes from all points, of which those of other classes count, too."""
+@pytest.mark.parametrize(
+    ("noise", "runs", "options"),
+    [
+        (nacp.UniformNoise(0.2), 300, {}),
+        # The threshold of a class comes from all points, of which those of other classes count, too.
+        pytest.param(FLIPS, 250, {"by": "class", "small": "all", "alpha": 0.2}, marks=pytest.mark.slow),
+    ],
+    ids=["one threshold", "by class"],
+)
+def test_with_noise_the_alarms_are_as_rare(noise, runs, options):
     probs, labels = twins.simulate("cifar10", n=20_000, random_state=0)
-    flips = 0.75 * np.eye(10) + 0.25 * np.roll(np.eye(10), 1, axis=1)
-    noise, rng, runs, n = nacp.MatrixNoise(flips), np.random.default_rng(1), 250, 500
-    failed = 0
+    rng, n, failed = np.random.default_rng(1), 500, 0
     for _ in range(runs):
-        chosen = rng.permutation(len(labels))[: 2 * n]
-        fit, test = chosen[:n], chosen[n:]
+        fit, test = rng.permutation(len(labels))[: 2 * n].reshape(2, n)
         noisy = noise.sample(labels[fit], 10, rng)
-        cal = nacp.calibrate(
-            probs[fit], noisy, noise=noise, guarantee="expected", by="class", small="all", alpha=0.2
-        )
-        found = nacp.evaluate(cal.predict_set(probs[test]), labels[test], groups=labels[test])
+        cal = nacp.calibrate(probs[fit], noisy, noise=noise, guarantee="expected", **options)
+        groups = labels[test] if options else None
+        found = nacp.evaluate(cal.predict_set(probs[test]), labels[test], groups=groups)
         failed += not nacp.judge(cal, found).passed
+    # Four standard errors of a share of 0.025 among so many runs.
     assert failed / runs <= 0.025 + 4 * math.sqrt(0.025 * 0.975 / runs)
 
 

@@ -142,17 +142,6 @@ def test_scores_of_real_valued_rows_are_the_definition(case, dtype):
         )
 
 
-@on_every_engine
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_label_scores_are_entries_of_the_score_matrix_bit_for_bit(case):
-    problems = [(probs, labels) for _, probs, labels in small_problems(case, seed=5, count=15)]
-    rng = np.random.default_rng(5)
-    problems += [(softmax_rows(rng, 50, k), rng.integers(k, size=50)) for k in (2, 10, 300)]
-    for probs, labels in problems:
-        matrix = case.score.scores(probs)
-        assert case.score.label_scores(probs, labels).tolist() == matrix[range(len(labels)), labels].tolist()
-
-
 # Coverage, thresholds and sets
 
 
@@ -264,19 +253,6 @@ def test_sets_of_new_rows_are_the_labels_that_score_at_most_the_threshold(case):
                 assert members(cal.predict_set(new, allow_empty=False)) == filled
         empty += expected.count(set())
     assert empty > 0
-
-
-@on_every_engine
-@pytest.mark.parametrize("case", SCORES.values(), ids=SCORES)
-def test_sets_among_many_classes_are_the_labels_that_score_at_most_the_threshold(case):
-    rng = np.random.default_rng(18)
-    for spread, dtype in ((0.05, np.float32), (1.0, np.float64), (100.0, np.float32)):
-        weights = rng.dirichlet(np.full(300, spread), size=40)
-        probs = (np.array([rng.multinomial(4096, w) for w in weights]) / 4096).astype(dtype)
-        options = {"noise": 0.2, "alpha": [0.02, 0.1, 0.5], "score": case.score, "guarantee": "none"}
-        scores = case.score.scores(probs)
-        for cal in nacp.calibrate(probs, rng.integers(300, size=40), **options):
-            assert np.array_equal(cal.predict_set(probs), scores <= cal.threshold)
 
 
 # Corrected targets

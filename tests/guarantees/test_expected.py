@@ -277,13 +277,6 @@ def test_a_gap_that_one_run_does_not_show_is_estimated():
     assert np.mean(coverage) >= 0.99 - 3 * np.std(coverage) / math.sqrt(len(coverage))
 
 
-def test_scores_that_are_spread_out_have_a_gap_below_one_over_n():
-    probs, _, noisy = sample(4000, NOISES["uniform"])
-    cal = nacp.calibrate(probs, noisy, noise=0.2, guarantee="expected")
-    assert 0 < cal.gap < 1 / 4000
-    assert cal.note is None
-
-
 # A class that hardly occurs
 
 
