@@ -12,7 +12,7 @@ from nacp.audit.checked_sample import CheckedSample, deal, pilot_size
 from nacp.coverage.tally import Sample
 from nacp.points import open_rows
 from nacp.stats.counts import allowed_misses
-from nacp.stats.strata import hits_needed_inside
+from nacp.stats.strata import _Strata, hits_needed_inside
 from tests.audit.simulation import points, posterior_of
 
 
@@ -68,6 +68,24 @@ def test_more_hits_never_fail_where_fewer_pass():
     k = hits_needed_inside((30, 70), 300, 1500, (30, 160), 0.9, 0.1)
     assert (np.diff(k) <= 0).all()
     assert 0 < k[-1] <= 70
+
+
+def test_tests_are_nested_in_the_cutoff_whatever_the_distance_is(monkeypatch):
+    """Also between numbers of points outside: the proof of the test in strata needs that."""
+
+    def distance(self, x0, x1, shares):
+        return 3 * np.sin(1e4 * (x0 + 0.37 * x1 + shares)) + x1 / self.n1
+
+    monkeypatch.setattr(_Strata, "_distance", distance)
+    few, many = (_Strata((12, 40), outside, 200, (5, 30), 0.9, 0.1) for outside in (20, 60))
+    bins = min(len(few.shares), len(many.shares))
+    for lower, higher in ((0.1, 0.5), (0.5, 0.6), (0.6, 2.0)):
+        tables = [
+            strata._at_distance(cutoff)[:, :bins] for strata in (few, many) for cutoff in (lower, higher)
+        ]
+        assert (tables[0] <= tables[3]).all()
+        assert (tables[2] <= tables[1]).all()
+        assert (tables[0] == tables[2]).all()
 
 
 @pytest.mark.parametrize("m", [1, 20, 100, 999])

@@ -176,15 +176,17 @@ class _Strata:
     def _at_distance(self, cutoff: float) -> Ints:
         """Return k for all X0 and bins: the least X1 that is far enough from the target.
 
-        It decreases with X0 and increases with N0.
+        It decreases with X0 and increases with N0. Bisection asks at places that do not depend on the cutoff
+        or on N0, and a larger cutoff leads to the upper half at each of them. So k increases with the cutoff,
+        whether or not the distance increases with X1.
         """
         some = np.linspace(0, self.n0, min(self.n0, _MOST_HITS) + 1).astype(int)
-        low = np.full((len(some), len(self.shares)), self._least - 1)
+        low = np.full((len(some), len(self.shares)), -1)
         high = np.full_like(low, self.n1 + 1)
         while (high - low).max() > 1:
             rows, bins = np.nonzero(high - low > 1)
             middle = (low[rows, bins] + high[rows, bins]) // 2
-            far = self._distance(some[rows], np.maximum(middle, 0), self.shares[bins]) >= cutoff
+            far = self._distance(some[rows], middle, self.shares[bins]) >= cutoff
             high[rows[far], bins[far]], low[rows[~far], bins[~far]] = middle[far], middle[~far]
         found = np.maximum.accumulate(np.minimum.accumulate(high, axis=0), axis=1)
         every = np.arange(self.n0 + 1)
@@ -227,7 +229,7 @@ class _Strata:
         from scipy.special import ndtri
 
         goal = -float(ndtri(self.delta))
-        low, high, cutoff = 0.0, 12.0, goal + 0.05
+        low, high, cutoff = 0.0, 12.0, max(goal + 0.05, _CLOSE)
         best = last = np.full((self.n0 + 1, len(self.shares)), self.n1 + 1)
         chance, bins = 0.0, self._chances.max(axis=1) > _NEGLIGIBLE
         while high - low > _CLOSE:
