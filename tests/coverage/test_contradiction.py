@@ -145,7 +145,7 @@ def test_a_comparison_and_the_report_say_it_once(points):
     assert len(told) == 1
     assert str(compared).count("Warning: the labels contradict") == 1
     wrong, right = (nacp.make_report(probs, noisy, noise=e, guarantee="none").html for e in (0.5, 0.25))
-    assert 0 < wrong.index("class='banner'") < wrong.index("What is promised")
+    assert 0 < wrong.index("class='banner'") < wrong.index("What would be promised")
     assert "The labels contradict uniform label noise with rate 0.5" in wrong
     assert "class='banner'" not in right
 
