@@ -26,6 +26,7 @@ from nacp.audit.checked_sample import Audit, CheckedSample
 from nacp.audit.plan import AuditPlan
 from nacp.calibration import Calibration
 from nacp.checks import check_fraction
+from nacp.coverage.agreement import unrelated
 from nacp.coverage.curve import Curve
 from nacp.coverage.grid import INFINITE
 from nacp.coverage.tally import Sample
@@ -104,6 +105,9 @@ class Diagnosis:
         The tests of regions.
     claim : ClaimCheck or None
         The test of the model's claim against checked labels, if there were any.
+    unrelated : bool
+        Whether the labels fit the rows no better than a random permutation of them: rows and labels may not
+        belong together.
     """
 
     rejected: bool
@@ -111,6 +115,7 @@ class Diagnosis:
     model: str
     checks: tuple[Check, ...]
     claim: ClaimCheck | None = None
+    unrelated: bool = False
 
     def __str__(self) -> str:
         said = [self._verdict]
@@ -132,6 +137,12 @@ class Diagnosis:
             )
         if self.rejected:
             return f"The noise model is rejected at {level}, by checked labels: {self.model}."
+        if self.unrelated:
+            return (
+                f"The noise model is not rejected at {level}, but the labels fit the rows no better than the "
+                "same labels in a random order. Check that rows and labels are in one order, and classes "
+                "in that of the columns."
+            )
         return (
             f"The noise model is not rejected at {level}: nothing contradicts it; no share of true "
             "labels comes out negative, up to sampling errors. An understated rate cannot be seen in "
@@ -207,6 +218,10 @@ class GroupedDiagnosis(Printout):
             return "No group has two rows or more, so the noise model was not tested."
         how = f"at level {100 * self.level:.4g}% for {counted(number, 'group')} together"
         if not rejected:
+            odd = [f"{name}" for name, found in self.diagnoses.items() if found.unrelated]
+            if odd:
+                problem = "but there the labels fit the rows no better than in a random order"
+                return f"The noise model is not rejected, {how}, {problem}: {', '.join(odd[:_GROUPS_SHOWN])}."
             return f"The noise model is not rejected, {how}: in none of them does anything contradict it."
         said = f"The noise model is rejected in {counted(len(rejected), 'group')}, {how}."
         return f"{said}\n{rejected[0]}: {on_one_line(self.diagnoses[rejected[0]])}"
@@ -344,6 +359,7 @@ def _diagnosis_of(sample: Sample, cal: Calibration, level: float, checked: Audit
         model="labels taken as they are" if cal.noise is None else cal.noise.describe(cal.k),
         checks=checks,
         claim=claim,
+        unrelated=unrelated(sample),
     )
 
 
