@@ -88,7 +88,7 @@ def test_groups_of_classes(folder, kind):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--groups", "short.csv"], "must hold 2,000 groups, one for each row of PROBS"),
+        (["--groups", "short.csv"], "short.csv holds 2 values, but cal.csv has 2,000 rows"),
         (["--groups", "list.json"], "must hold an object from classes to groups"),
         (["--groups", "some.json"], "has no group for class 'c1'"),
         (["--by", "class", "--groups", "some.json"], "says what the groups are"),
@@ -139,7 +139,7 @@ def test_groups_that_are_numbers_in_python_are_found_in_files(folder):
 def test_a_plan_for_groups_says_what_python_says(folder):
     (folder / "shares.json").write_text('{"north": 0.25, "south": 0.75}')
     plan = ("plan", "--k", 5, "--noise", 0.2)
-    told = printed_json(*plan, "--points", 4000, "--groups", "shares.json")
+    told = printed_json(*plan, "--n", 4000, "--groups", "shares.json")
     found = nacp.plan(k=5, noise=0.2, n=4000, groups={"north": 0.25, "south": 0.75}).groups
     assert told["groups"] == [cost._asdict() for cost in found]
     assert "needed at least" in run(*plan, "--by", "class")

@@ -219,7 +219,7 @@ def check_rows(
             "must hold logits",
             found="probabilities: no value is negative, and rows sum to 1",
             remedy="pass logits, or calibrate without from_logits",
-            spoken="give logits, or calibrate without --logits",
+            spoken="give logits, or calibrate without --from-logits",
         )
 
 
@@ -289,7 +289,7 @@ def _explain(block: Array, start: int, normalize: bool, name: str) -> None:
             name,
             f"looks like log-probabilities ({values})",
             remedy="calibrate with from_logits=True, or pass np.exp(probs)",
-            spoken="give --logits to nacp calibrate",
+            spoken="give --from-logits to nacp calibrate",
         )
     if low >= 0 and np.allclose(sums, 100, rtol=0.01):
         raise InputError(
@@ -303,7 +303,7 @@ def _explain(block: Array, start: int, normalize: bool, name: str) -> None:
             name,
             f"looks like logits ({values}, row {start + row} sums to {sums[row]:.4g})",
             remedy="calibrate with from_logits=True if they are, or pass their softmax",
-            spoken="give --logits to nacp calibrate if they are",
+            spoken="give --from-logits to nacp calibrate if they are",
         )
     if low < 0 or not np.any(bad & ((np.abs(sums - 1) > SUM_TOLERANCE) | ~beyond)):
         row = int(beyond.argmax())
@@ -322,5 +322,6 @@ def _explain(block: Array, start: int, normalize: bool, name: str) -> None:
         name,
         f"must have rows that sum to 1; row {start + row} sums to {sums[row]:.6g}",
         remedy="pass normalize=True to divide by the row sums" + ", from_logits=True for logits" * logits,
-        spoken="nacp calibrate --normalize divides by the row sums" + ", --logits is for logits" * logits,
+        spoken="nacp calibrate --normalize divides by the row sums"
+        + ", --from-logits is for logits" * logits,
     )
