@@ -199,22 +199,19 @@ def test_a_calibration_keeps_that_it_was_made_from_logits(tmp_path):
 
 
 def test_logits_are_taken_at_every_door():
-    plain = nacp.compare(PROBS, NOISY, noise=0.1, scores=["hps"], guarantees=["none", "pac"])
-    options = {"scores": ["hps"], "guarantees": ["none", "pac"], "test_probs": LOGITS, "test_labels": TRUE}
-    found = nacp.compare(LOGITS, NOISY, noise=0.1, from_logits=True, **options)
+    options = {"noise": 0.1, "scores": ["hps"], "guarantees": ["none", "pac"]}
+    plain, found = (
+        nacp.compare(PROBS, NOISY, **options),
+        nacp.compare(LOGITS, NOISY, from_logits=True, test_probs=LOGITS, test_labels=TRUE, **options),
+    )
     assert [row.threshold for row in found.rows] == pytest.approx([row.threshold for row in plain.rows])
     assert found.rows[0].calibration.from_logits
-    clean = (np.arange(100), TRUE[:100])
-    for cal in (
-        nacp.calibrate(LOGITS, NOISY, clean=clean, from_logits=True),
-        nacp.calibrate(LOGITS, None, clean=clean, from_logits=True),
-    ):
-        assert cal.from_logits
-        assert len(cal.predict_set(LOGITS)) == N
+    for labels in (NOISY, None):
+        cal = nacp.calibrate(LOGITS, labels, clean=(np.arange(100), TRUE[:100]), from_logits=True)
+        assert (cal.from_logits, len(cal.predict_set(LOGITS))) == (True, N)
     estimate = nacp.noise_from_model(LOGITS, NOISY, from_logits=True)
     assert estimate.rate == pytest.approx(nacp.noise_from_model(PROBS, NOISY).rate, abs=1e-6)
-    plan = nacp.choose_audit(LOGITS, NOISY, budget=50, from_logits=True)
-    assert len(plan.rows) == 50
+    assert len(nacp.choose_audit(LOGITS, NOISY, budget=50, from_logits=True).rows) == 50
     page = nacp.make_report(LOGITS, NOISY, noise=0.1, guarantee="none", from_logits=True)
     assert page.contents.calibration.from_logits
 
@@ -238,22 +235,19 @@ def test_what_has_no_softmax_is_refused(logits, options, words):
 
 
 def test_numbers_beside_names_are_those_of_the_columns():
-    named = np.array(NAMES)[NOISY]
-    by_name = calibrate(PROBS, named, classes=NAMES)
-    by_number = calibrate(PROBS, NOISY, classes=NAMES)
-    assert by_number == by_name
-    sets = by_name.predict_set(PROBS)
-    assert nacp.evaluate(sets, TRUE) == nacp.evaluate(sets, np.array(NAMES)[TRUE])
-    assert (sets.contains(TRUE) == sets.contains(np.array(NAMES)[TRUE])).all()
-    assert nacp.diagnose(by_name, PROBS, NOISY) == nacp.diagnose(by_name, PROBS, named)
-    found = [nacp.coverage_by_class(sets, labels).coverage for labels in (TRUE, np.array(NAMES)[TRUE])]
-    assert np.array_equal(*found)
-    clean = np.where(np.arange(N) < 100, TRUE, -1)
-    assert nacp.calibrate(PROBS, NOISY, clean=clean, classes=NAMES) == nacp.calibrate(
-        PROBS, named, clean=(np.arange(100), np.array(NAMES)[TRUE[:100]]), classes=NAMES
-    )
-    several = np.column_stack([NOISY, NOISY])
-    assert nacp.calibrate(PROBS, several, noise=0.1, classes=NAMES).n == N
+    names = np.array(NAMES)
+    cal = calibrate(PROBS, names[NOISY], classes=NAMES)
+    assert cal == calibrate(PROBS, NOISY, classes=NAMES)
+    sets, clean = cal.predict_set(PROBS), (np.arange(100), names[TRUE[:100]])
+    for function in (
+        lambda labels: nacp.evaluate(sets, labels),
+        lambda labels: sets.contains(labels).tolist(),
+        lambda labels: nacp.diagnose(cal, PROBS, labels),
+        lambda labels: nacp.coverage_by_class(sets, labels).coverage.tolist(),
+        lambda labels: nacp.calibrate(PROBS, labels, clean=clean, classes=NAMES),
+        lambda labels: calibrate(PROBS, np.column_stack([labels, labels]), classes=NAMES),
+    ):
+        assert function(NOISY) == function(names[NOISY])
 
 
 def test_where_classes_are_numbers_labels_are_their_names():
