@@ -75,7 +75,7 @@ class ClaimCheck(NamedTuple):
 
     def __str__(self) -> str:
         said = (
-            f"At the threshold the noise model claims {'at least ' * self.at_least}{100 * self.claim:.1f}%, "
+            f"At its threshold the noise model claims {'at least ' * self.at_least}{100 * self.claim:.1f}%, "
             f"the {self.checked:,} checked labels say {100 * self.found:.1f}% ± {100 * self.error:.1f}%"
         )
         if self.undecided:

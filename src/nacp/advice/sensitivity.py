@@ -58,7 +58,7 @@ class Sensitivity(Printout):
     @property
     def tables(self) -> list[TextTable]:
         """The rows as text."""
-        forms = (".4g", ".6g", ".4f", ".4f", ",.4g")
+        forms = (".4g", ".6g", ".4f", ".4f", ",.2f")
         rows = [[format(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
         return [TextTable([["stated rate", "threshold", "believed", "coverage", "mean size"], *rows], 0)]
 
