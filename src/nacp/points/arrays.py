@@ -40,7 +40,7 @@ def block_entries(in_place: bool) -> int:
     """
     if current().NAME == "numpy":
         return 1 << 16
-    return 1 << 20 if in_place else 1 << 18
+    return 1 << 20
 
 
 def block_rows(k: int, in_place: bool = False) -> int:
