@@ -189,7 +189,7 @@ typedef struct {
     int32_t *cell, *column; /* If there are no columns, label j is in column j. */
 } Cells;
 
-enum { MOST_VIEWS = 16, MOST_MEMORY = 96, WORK_PER_ROW = 1 << 14, EXTRA_ROWS = 64, AT_ONCE = 32 };
+enum { MOST_VIEWS = 16, MOST_MEMORY = 96, WORK_PER_ROW = 1 << 14, EXTRA_ROWS = 8, AT_ONCE = 32 };
 
 typedef struct {
     const char *values, *ascending; /* the rows, and the sorted rows if the score is ranked */
@@ -229,7 +229,9 @@ static const void *row_of(const Call *call, i64 i)
 static void prefetch_next(const Call *call, i64 i)
 {
     if (i + 1 == call->rows) return;
-    const char *next = row_of(call, i + 1), *end = next + (size_t)call->k * call->entries->size;
+    const char *values = call->ascending ? call->ascending : call->values;
+    const char *next = values + (size_t)((i + 1) * call->k) * call->entries->size;
+    const char *end = next + (size_t)call->k * call->entries->size;
     for (; next < end; next += 64) __builtin_prefetch(next);
 }
 
