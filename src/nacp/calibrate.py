@@ -10,18 +10,15 @@ from numpy.typing import ArrayLike
 
 from nacp.audit.checked_calibration import calibrate_checked, for_checked
 from nacp.audit.plan import AuditPlan
-from nacp.calibration import Calibration
+from nacp.calibration import Calibration, calibrations, seen, warn_of_obstacles
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
+from nacp.coverage.counted import Counted, count_lazy
 from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.tally import Sample, Tally
 from nacp.errors import InputError
 from nacp.groups.grouped_calibration import SMALL, Asked, GroupedCalibration, calibrate_groups
 from nacp.groups.grouping import open_grouping
 from nacp.guarantees import Guarantee, as_guarantee, names_of
-from nacp.marginal import Counted, calibrations, count_lazy, seen
-from nacp.marginal import NoValidThresholdWarning as NoValidThresholdWarning
-from nacp.marginal import coverage_curve as coverage_curve
-from nacp.marginal import warn_of_obstacles as warn_of_obstacles
 from nacp.noise import (
     UNSAID,
     Noise,

@@ -117,7 +117,7 @@ def hidden(each):
 
 @pytest.fixture
 def device(monkeypatch):
-    monkeypatch.setattr(arrays, "block_entries", lambda in_place: BLOCK)
+    monkeypatch.setattr(arrays, "block_rows", lambda k: max(1, BLOCK // k))
     with Device(N * K, K) as made:
         yield made
 

@@ -19,19 +19,18 @@ from nacp.audit.checked_calibration import for_checked, open_checked
 from nacp.audit.checked_sample import CheckedSample
 from nacp.audit.plan import AuditPlan, guessing_noise
 from nacp.calibrate import (
-    NoValidThresholdWarning,
     ScoreLike,
     calibrate,
     noise_is_missing,
 )
-from nacp.calibration import Calibration
+from nacp.calibration import Calibration, NoValidThresholdWarning
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning, warn_of
 from nacp.coverage.curve import Rule
+from nacp.coverage.exact import exact_curve
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee
-from nacp.marginal import exact_curve
 from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, noise_for
 from nacp.points import RepeatedRowsWarning, check_labels, column_names, open_points
 from nacp.points.lazy import in_memory

@@ -33,7 +33,6 @@ from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.guarantees import Problem
-from nacp.marginal import lowest_end
 from nacp.noise import NO_NOISE
 from nacp.points import check_aligned, check_labels
 from nacp.points.lazy import in_memory
@@ -347,7 +346,7 @@ def _diagnosis_of(sample: Sample, cal: Calibration, level: float, checked: Audit
     """Return the diagnosis of a calibration's noise model on a sample."""
     check_fraction("level", level)
     _check_model(cal)
-    radius = lowest_end(cal.noise)[1]
+    radius = 0.0 if cal.noise is None else cal.noise.doubt.radius
     claim = None if checked is None else _check_claim(sample, cal, checked, level / 2)
     regions = regions_of(sample, cal, doubtful=radius > 0)
     each = level / len(regions) / (1 if claim is None else 2)

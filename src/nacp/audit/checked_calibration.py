@@ -12,7 +12,7 @@ from nacp._types import Ints
 from nacp.audit.checked_labels import open_clean
 from nacp.audit.checked_sample import Audit, CheckedSample, deal, other_points
 from nacp.audit.plan import AuditPlan, guessing_noise, planned
-from nacp.calibration import Calibration
+from nacp.calibration import Calibration, seen, warn_of_obstacles
 from nacp.coverage.curve import Rule
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError
@@ -26,7 +26,6 @@ from nacp.groups.grouped_calibration import (
 )
 from nacp.groups.grouping import Grouping, open_grouping
 from nacp.guarantees import Finding, Guarantee, as_guarantee, names_of
-from nacp.marginal import seen, warn_of_obstacles
 from nacp.noise import NoiseLike, Unsaid
 from nacp.points import Rows, check_aligned, check_classes, check_labels, open_rows, warn_of_repeats
 from nacp.points.arrays import is_lazy

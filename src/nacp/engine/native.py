@@ -1,8 +1,9 @@
 """The compiled engine: the verbs of the NumPy engine, with the same bits, at about the speed of memory.
 
-C sorts the largest entries of a row itself, and asks for sorted rows if it needs many of them, as NumPy's sort is
-faster then. A ranked formula is passed to C as codes. If it is a Python function or uses operations whose rounding is not
-specified, NumPy does the whole verb. Other scores that C cannot compute are passed to it as entries.
+C finds the labels near a threshold without sorting a row, and asks for sorted rows if it needs many of them,
+as NumPy's sort is faster then. A ranked formula is passed to C as codes. If it is a Python function or uses
+operations whose rounding is not specified, NumPy does the whole verb. Other scores that C cannot compute are
+passed to it as entries.
 """
 
 from functools import lru_cache, partial

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Ints
-from nacp.calibrate import chosen_guarantee, warn_of_obstacles
-from nacp.calibration import Calibration
+from nacp.calibrate import chosen_guarantee
+from nacp.calibration import Calibration, calibrations, warn_of_obstacles
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
+from nacp.coverage.counted import Counted, count_lazy, weights_under
 from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.grid import CELLS, COARSE, GRID
 from nacp.coverage.tally import MOST_POINTS, PART, Sample, Tally, Weights
@@ -35,7 +36,6 @@ from nacp.files import (
     write_numbers,
 )
 from nacp.guarantees import Guarantee
-from nacp.marginal import Counted, calibrations, count_lazy, weights_under
 from nacp.noise import Noise, NoiseLike, as_noise, basis_of, noise_for
 from nacp.points import Widths, check_classes, check_given, column_names, open_rows, warn_of_repeats
 from nacp.points.arrays import is_lazy
