@@ -1104,6 +1104,7 @@ static PyObject *native_tally(PyObject *module, PyObject *arguments)
     Weights weights = {NULL, NULL};
     if (!block_open(call, values, score) || !order_open(call, sorted) || !weights_open(call, which, table, &weights))
         return finish(call, 0, NULL);
+    if (call->score.kernel == RANKED && !call->ascending) return finish(call, 1, NULL); /* All labels are ranked. */
     i64 *found = NULL, first = 0, n;
     Py_BEGIN_ALLOW_THREADS
     n = tally_rows(call, &weights, &first, &found);

@@ -59,10 +59,11 @@ def _described(values: Array, spec: Spec) -> tuple[Array, _Score | None]:
     return _rows(values), _PLAIN[spec.kernel]
 
 
-def _called(verb: Any, rows: Array, order: tuple[Array, Ints | None] | None, *arguments: Any) -> Any:
-    """Call C with the rows and, if there are any, the sorted rows; None means that it needs these."""
+def _called(verb: Any, rows: Array, placed: bool, *arguments: Any) -> Any:
+    """Call C with the rows, and with the sorted rows as well if it returns None: then it needs these."""
     try:
-        return verb(rows, order, *arguments)
+        found = verb(rows, None, *arguments)
+        return verb(rows, sort_rows(rows, placed), *arguments) if found is None else found
     except ArithmeticError:
         raise falling_scores() from None
 
@@ -96,9 +97,8 @@ def tally(
     rows, score = _described(values, spec)
     if score is None:
         return numpy.tally(values, spec, which, table)
-    order = sort_rows(rows, table is not None) if spec.kernel == "ranked" else None
     which = None if which is None else _plain(which)
-    first, counts = _called(_native.tally, rows, order, score, which, table)
+    first, counts = _called(_native.tally, rows, table is not None, score, which, table)
     return first, np.frombuffer(counts, dtype=np.int64).reshape(1 if table is None else 3, -1)
 
 
@@ -122,8 +122,7 @@ def shares(
         given = _plain(own), _plain(label_cells), scale
         which = None if which is None else _plain(which)
         arguments = score, (cells, low, high), given, which, table, out
-        if _called(_native.shares, rows, None, *arguments) is None:
-            _called(_native.shares, rows, sort_rows(rows, table is not None), *arguments)
+        _called(_native.shares, rows, table is not None, *arguments)
     return out
 
 
@@ -135,9 +134,7 @@ def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True
         return numpy.sets(values, spec, thresholds, allow_empty)
     sizes = np.empty(len(rows), dtype=np.int64)
     arguments = score, _plain(thresholds), allow_empty, sizes
-    labels = _called(_native.sets, rows, None, *arguments)
-    if labels is None:
-        labels = _called(_native.sets, rows, sort_rows(rows, False), *arguments)
+    labels = _called(_native.sets, rows, False, *arguments)
     return sizes, np.frombuffer(labels, dtype=np.int32)
 
 

@@ -8,9 +8,8 @@ import math
 import mmap
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
@@ -36,7 +35,7 @@ _WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("watch", default
 def block_rows(k: int) -> int:
     """Return the number of rows of k entries in a block.
 
-    No result depends on it, so tests replace this function. NumPy's temporary arrays should fit into the cache.
+    No result depends on it, so tests replace this function. NumPy's temporary arrays should fit into caches.
     """
     return max(1, (1 << 16 if current().NAME == "numpy" else 1 << 20) // k)
 
@@ -275,31 +274,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # A child process has no threads.
 
 
-def _submit(function: Callable[..., T], *arguments: Any) -> "Future[T]":
-    """Call a function in a thread, or in this one while the interpreter is shutting down."""
-    try:
-        return _pool().submit(copy_context().run, function, *arguments)
-    except RuntimeError:
-        done: Future[T] = Future()
-        done.set_result(function(*arguments))
-        return done
-
-
 def in_threads(function: Callable[[Any], T], items: Sequence[Any], threads: int) -> Iterator[T]:
-    """Yield the results of a function for each item, in order; at most `threads` + 1 calls are pending."""
+    """Return the results of a function for each item, in order."""
     nested = threading.current_thread().name.startswith(_PREFIX)  # Waiting for the pool could deadlock.
     if threads == 1 or len(items) < 2 or nested:
-        yield from map(function, items)
-        return
-    pending: deque[Future[T]] = deque()
+        return map(function, items)
+    contexts = [copy_context() for _ in items]
     try:
-        for item in items:
-            pending.append(_submit(function, item))
-            if len(pending) > threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for each in pending:
-            if not each.cancel():
-                each.exception()  # Wait until the call has ended.
+        return _pool().map(lambda context, item: context.run(function, item), contexts, items)
+    except RuntimeError:  # The interpreter is shutting down.
+        return map(function, items)

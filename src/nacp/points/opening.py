@@ -8,7 +8,7 @@ import numpy as np
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import is_tensor, of
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, Widths, block_rows, kind_of
+from nacp.points.arrays import Rows, Widths, kind_of
 from nacp.points.labels import check_classes, check_labels, plain_array
 from nacp.points.tensors import TensorRows, extremes, open_tensor
 from nacp.points.top import TopRows, open_sparse, open_top
@@ -201,11 +201,12 @@ def check_rows(
             return where, not np.isnan(high).any()
         return where, bool(((low >= 0) & (high > 0) & (high < np.inf)).all())
 
-    # The message about a row depends on its neighbours, so they must not depend on the block size in use.
-    step = block_rows(rows.k)
     for where, good in rows.map(judged):
-        for first in () if good else range(where.start - where.start % step, where.stop, step):
-            block = rows.whole(slice(first, first + step))
+        # The message about a row depends on its neighbours, which must not depend on the number of threads.
+        for some in () if good else rows.slices():
+            if some.stop <= where.start or some.start >= where.stop:
+                continue
+            block, first = rows.whole(some), some.start
             if from_logits:
                 _explain_logits(block, start + first, name)
             elif probabilities:
