@@ -15,6 +15,7 @@ RNG = np.random.default_rng(0)
 PROBS = RNG.dirichlet(np.ones(K), size=N)
 LABELS = RNG.integers(K, size=N)
 MATRIX = 0.8 * np.eye(K) + 0.05
+RATE, OF_100 = nacp.UniformNoise(0.995), nacp.noise_from_privacy(5.0, k=100)
 
 
 def calibrate(probs=PROBS, labels=LABELS, **options):
@@ -37,6 +38,22 @@ def test_alpha_and_delta_lie_strictly_between_0_and_1(value):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        *(
+            (
+                lambda name=name: calibrate(guarantee=name, delta=1e-4),
+                [f'delta has no effect on guarantee "{name}"'],
+            )
+            for name in ("expected", "acnl", "crcp", "none")
+        ),
+        (
+            lambda: calibrate(noise=None, guarantee="split", delta=1e-4),
+            ['delta has no effect on guarantee "split"'],
+        ),
+        (lambda: calibrate(noise=RATE), ["noise is too ill-conditioned for 60 points"]),
+        (lambda: calibrate(noise=RATE.matrix(K).dense()), ["noise is too ill-conditioned for 60 points"]),
+        (lambda: calibrate(noise=OF_100), ["noise", "100", "4"]),
+        (lambda: nacp.compare_with_noisy_cp(PROBS, LABELS, noise=OF_100), ["noise", "100", "4"]),
+        (lambda: nacp.plan(k=K, noise=OF_100), ["noise", "100", "4"]),
         (lambda: calibrate(alpha=[]), ["alpha", "empty", "one number or several"]),
         (lambda: calibrate(alpha=None), ["alpha", "found None"]),
         (lambda: calibrate(score="asp"), ["score", "'asp'", "'aps'", "'raps'"]),
@@ -66,31 +83,6 @@ def test_alpha_and_delta_lie_strictly_between_0_and_1(value):
 )
 def test_a_wrong_argument_is_named_with_what_would_do(call, words):
     says(refusal(call), *words)
-
-
-@pytest.mark.parametrize("guarantee", ["expected", "acnl", "crcp", "none", "split"])
-def test_a_delta_without_effect_is_refused(guarantee):
-    noise = None if guarantee == "split" else 0.1
-    message = refusal(calibrate, noise=noise, guarantee=guarantee, delta=1e-4)
-    says(message, f'delta has no effect on guarantee "{guarantee}"')
-
-
-def test_a_rate_is_refused_where_its_matrix_is():
-    rate = nacp.UniformNoise(0.995)
-    for noise in (rate, rate.matrix(K).dense()):
-        says(refusal(calibrate, noise=noise), "noise is too ill-conditioned for 60 points")
-
-
-def test_a_noise_model_of_other_classes_is_refused():
-    estimate = nacp.noise_from_privacy(5.0, k=100)
-    calls = [
-        lambda: nacp.calibrate(PROBS, LABELS, noise=estimate),
-        lambda: nacp.compare_with_noisy_cp(PROBS, LABELS, noise=estimate),
-        lambda: nacp.plan(k=K, noise=estimate),
-    ]
-    for call in calls:
-        with pytest.raises(nacp.InputError, match=r"noise .*100.*4"):
-            call()
 
 
 # No threshold keeps the promise
