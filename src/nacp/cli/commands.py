@@ -35,10 +35,14 @@ _IN_ORDER = (
 _CALLED = {
     "P": "noise",
     "confidence": "noise_confidence",
+    "from_logits": "logits",
     "guarantees": "guarantee",
     "interval": "noise_interval",
+    "k": "classes",
+    "n": "points",
     "noisy": "labels",
     "privacy": "epsilon",
+    "random_state": "seed",
     "rate": "noise",
     "scores": "score",
 }
@@ -133,21 +137,23 @@ app = typer.Typer(
 )
 
 
-def command(name: str, *examples: str, app: typer.Typer = app) -> Callable[[_Function], _Function]:
+def command(
+    name: str, *examples: str, app: typer.Typer = app, tables: bool = True
+) -> Callable[[_Function], _Function]:
     """Return the decorator that makes a function a command; the examples stand below its help.
 
     A parameter whose type is a dataclass stands for the options that its fields declare. The options in
-    `Settings` are added.
+    `Settings` are added; without `tables`, --separator is not.
     """
 
     def add(function: _Function) -> _Function:
-        app.command(name, cls=Command, epilog=example_block(*examples))(_with_options(function))
+        app.command(name, cls=Command, epilog=example_block(*examples))(_with_options(function, tables))
         return function
 
     return add
 
 
-def _with_options(function: Callable[..., Any]) -> Callable[..., None]:
+def _with_options(function: Callable[..., Any], tables: bool) -> Callable[..., None]:
     """Return a function with a parameter for each option, which calls the one with dataclasses."""
     parameters = inspect.signature(function).parameters
     groups: dict[str, Any] = {
@@ -167,7 +173,8 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., None]:
     flat: list[inspect.Parameter] = []
     for name, each in parameters.items():
         flat += inspect.signature(groups[name]).parameters.values() if name in groups else [each]
-    flat += inspect.signature(Settings).parameters.values()
+    common = inspect.signature(Settings).parameters.values()
+    flat += [each for each in common if tables or each.name != "separator"]
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in flat]
     )
