@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from nacp.marginal import Counted
 
 import nacp
 from nacp.coverage.contradiction import against
 from nacp.coverage.tally import Sample
 from nacp.engine import current
-from nacp.marginal import Counted
 from nacp.paper import twins
 from nacp.paper.splits import run_splits
 from nacp.points import open_points

@@ -1,5 +1,6 @@
 """The configuration of Sphinx (`make docs`). Neither the build nor the pages need the network."""
 
+import html
 import re
 import subprocess
 import sys
@@ -66,8 +67,32 @@ smartquotes = False
 OUTSIDE = {"CHANGELOG.md": "changelog.md"}
 
 
+def with_scripts(text):
+    """Return text with subscripts and superscripts, such as F^c and C_{q}, as HTML."""
+    for _ in range(2):  # braces within braces
+        text = re.sub(r"(?<=\S)_\{([^{}]*)\}", r"<sub>\1</sub>", text)
+    text = re.sub(r"(?<=\S)\^(?:\{([^{}]*)\}|\(([^()]*)\))", r"<sup>\1\2</sup>", text)
+    text = re.sub(r"(?<=\w)_([^\W_]+)", r"<sub>\1</sub>", text).replace("_*", "<sub>&#42;</sub>")
+    return re.sub(r"(?<=\S)\^([^\W_]+)", r"<sup>\1</sup>", text)
+
+
+def typeset(text):
+    """Return the source of a page of proofs with HTML for its formulas: indented blocks, scripts in prose."""
+
+    def formula(block):
+        lines = [with_scripts(html.escape(line.strip())) for line in block[0].splitlines()]
+        text = re.sub(" {3,}", "&emsp;&emsp;", "<br>".join(lines))
+        return f'<div class="formula">{text}</div>\n'
+
+    text = re.sub(r"^(?: {4}.+\n)+", formula, text, flags=re.MULTILINE)
+    parts = re.split(r"(<div.*</div>|`[^`]*`|\[[^\]]*\.py\]\([^)]*\)|\]\([^)]*\))", text)
+    return "".join(part if i % 2 else with_scripts(part) for i, part in enumerate(parts))
+
+
 def prepare(app, docname, source):
     """Point links to files outside this folder at the pages that include them; tidy blocks of examples."""
+    if docname == "theory" or docname.startswith("guarantees"):
+        source[0] = typeset(source[0])
     for file, page in OUTSIDE.items():
         source[0] = source[0].replace(f"]({'../' * (docname.count('/') + 1)}{file})", f"](/{page})")
     # The empty line that ends an example's output.

@@ -31,8 +31,8 @@ COMMANDS = [
     "nacp calibrate points.csv points.csv:label --clean points.csv:checked -o cal.json",
     "nacp calibrate points.csv points.csv:label --noise 0.2 --classes languages.txt -o guess.json",
     "nacp diagnose guess.json points.csv points.csv:label --clean points.csv:checked",
-    "nacp predict cal.json new.csv --no-empty --with-probs -o sets.csv",
-    "nacp evaluate cal.json test.csv test.csv:truth --no-empty",
+    "nacp predict cal.json new.csv --no-allow-empty --with-probs -o sets.csv",
+    "nacp evaluate cal.json test.csv test.csv:truth --no-allow-empty",
     "nacp report points.csv points.csv:label --clean points.csv:checked --test-probs test.csv "
     "--test-labels test.csv:truth --descriptions texts.txt --title 'Which of 20 languages?' -o report.html",
 ]

@@ -12,7 +12,7 @@ from nacp.points import arrays
 def blocks_of(entries: int) -> Iterator[None]:
     """Read rows in blocks of this many entries, at least one row each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "block_entries", lambda in_place: entries)
+        patch.setattr(arrays, "block_rows", lambda k: max(1, entries // k))
         yield
 
 

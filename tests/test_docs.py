@@ -76,8 +76,6 @@ def read_tables(text):
 
 
 TABLES = read_tables((DOCS / "results.md").read_text(encoding="utf-8"))
-CHECKED, ESTIMATION, COMPARISON = "Checked labels", "Noise estimation", "Comparison with other packages"
-SCALE, REPRODUCTION = "Scale", "The paper, reproduced"
 
 
 def number(cell):
@@ -86,150 +84,98 @@ def number(cell):
     return value / 100 if re.match(r"-?[\d.]+%", cell) else value
 
 
-def quoted(section, rows, columns, form=None):
-    """Return what a page should say of some cells: one value, or the range "lowest to highest".
+# How a page may show the number of a cell; without one of these, it quotes the cell.
+FORMS = {
+    "1 digit": lambda value: f"{value:.1f}",
+    "3 digits": lambda value: f"{value:.3f}".removeprefix("0"),
+    "percent": lambda value: f"{value:.1%}",
+    "of 100": lambda value: f"{value:.1f}%",
+    "points short": lambda value: f"{90 - (value if value > 1 else 100 * value):.0f}",
+}
 
-    `rows` and `columns` are regular expressions for whole keys; `form` turns a number into text, and the cell
-    itself is quoted without it.
-    """
+
+def quoted(section, rows, columns, form=None):
+    """Return what a page should say of some cells: one value, or the range "lowest to highest"."""
     cells = [
         cell
         for row, line in TABLES[section].items()
         for column, cell in line.items()
         if re.fullmatch(rows, row) and re.fullmatch(columns, column)
     ]
-    shown = sorted((form(number(cell)) if form else cell for cell in cells), key=number)
+    shown = sorted((FORMS[form](number(cell)) if form else cell for cell in cells), key=number)
     return shown[0] if shown[0] == shown[-1] else f"{shown[0]} to {shown[-1]}"
 
 
-def places(digits):
-    """Return how a number is quoted with so many decimal places."""
-    return lambda value: f"{value:.{digits}f}"
+# A page, a section of docs/results.md, and words of the page with {rows ~ columns} or {rows ~ columns ~ form}
+# in place of figures. Rows and columns are regular expressions for whole keys.
+QUOTES = """
+README.md: Checked labels
+was short in {CIFAR-100?N .*; m = 1,000 ~ one rate: short} of runs on CIFAR-10N and CIFAR-100N, and `clean=`
+in {CIFAR.*; m = 1,000 ~ `clean=`: short}, with {CIFAR-10N.*; m = 1,000 ~ `clean=`: size} labels per set on
+CIFAR-10N (only clean labels: {CIFAR-10N.*; m = 1,000 ~ oracle: size}) and
+{CIFAR-100N.*; m = 1,000 ~ `clean=`: size} on CIFAR-100N ({CIFAR-100N.*; m = 1,000 ~ oracle: size})
+
+docs/estimation.md: Noise estimation
+covers {twin of CIFAR-100, .*interval.* ~ coverage ~ percent} with {twin of CIFAR-100, .*interval.* ~ size}
+labels per set, and with the same 300 labels as `clean=`
+{twin of CIFAR-100, .*audit of 300 as .* ~ coverage ~ percent} with
+{twin of CIFAR-100, .*audit of 300 as .* ~ size}; without any noisy label it covers
+{twin of CIFAR-100, .*audit of 300 alone.* ~ coverage ~ percent} with
+{twin of CIFAR-100, .*audit of 300 alone.* ~ size}, and with the known rate
+{twin of CIFAR-100, .*rate known.* ~ coverage ~ percent} with {twin of CIFAR-100, .*rate known.* ~ size}
+
+docs/estimation.md: Noise estimation
+target of .9 is {CIFAR-10N random1: true matrix.* ~ coverage ~ 3 digits} on the labels of CIFAR-10N's first
+annotator and {CIFAR-100N: true matrix.* ~ coverage ~ 3 digits} on CIFAR-100N
+
+docs/estimation.md: Noise estimation
+With 5,000 points, {CIFAR-10N (random1|aggre|worse), n.* ~ short} of runs are short
+
+docs/estimation.md: Noise estimation
+falls short by {CIFAR-10N random1: annotators.* ~ coverage ~ points short} points on CIFAR-10N random1
+
+docs/tutorials/crowd-labels.md: Noise estimation
+by {CIFAR-10N random1: annotators.* ~ coverage ~ points short} points on CIFAR-10N with one rate from
+annotators
+
+docs/which-guarantee.md: The paper, reproduced
+human labels coverage was {human labels.* ~ NR-CP: coverage ~ points short} points short
+
+docs/reproduction.md: The paper, reproduced
+it covers {human.*CIFAR-10H.* ~ NR-CP: coverage ~ of 100} with one CIFAR-10H annotator for each image,
+{human.*votes.* ~ NR-CP: coverage ~ of 100} with CIFAR-10N's majority votes,
+{human.*(first|second|third).* ~ NR-CP: coverage ~ of 100} with single annotators,
+{human.*worst.* ~ NR-CP: coverage ~ of 100} with the worst of three, and
+{human.*CIFAR-100N.* ~ NR-CP: coverage ~ of 100} on CIFAR-100N
+
+docs/tutorials/streams.md: Scale
+A chunk sends {.* ~ sent per chunk}, and the client needs {HPS, "binomial" ~ client, twice the rows} at most
+
+docs/comparison.md: Comparison with other packages
+the mean set size is {mean set size.* ~ nacp.*none.*} with `nacp` and
+{mean set size.* ~ TorchCP|MAPIE|crepes ~ 1 digit} with the other packages
+
+docs/comparison.md: Comparison with other packages
+TorchCP calibrates HPS in {calibrate, HPS ~ TorchCP ~ 1 digit} units without looking at the matrix; `nacp`
+needs {calibrate, HPS ~ nacp.*none.* ~ 1 digit} without a promise and
+{calibrate, HPS ~ nacp.*pac.* ~ 1 digit} with "pac" (one thread), MAPIE {calibrate, HPS ~ MAPIE ~ 1 digit}.
+"""
 
 
-def coverage(digits):
-    """Return how a coverage is quoted: .892."""
-    return lambda value: f"{value:.{digits}f}".removeprefix("0")
-
-
-def percent(value):
-    return f"{value:.1%}"
-
-
-def points_short(value):
-    """Return by how many percentage points a coverage is below 90%."""
-    return f"{90 - (value if value > 1 else 100 * value):.0f}"
-
-
-TWIN = r"twin of CIFAR-100, .*: "
-MANY = "; m = 1,000"
-QUOTES = [
-    (
-        "README.md",
-        CHECKED,
-        "was short in {} of runs on CIFAR-10N and CIFAR-100N, and `clean=` in {}, with {} labels per set on "
-        "CIFAR-10N (only clean labels: {}) and {} on CIFAR-100N ({})",
-        ("CIFAR-100?N .*" + MANY, "one rate: short"),
-        ("CIFAR.*" + MANY, "`clean=`: short"),
-        ("CIFAR-10N.*" + MANY, "`clean=`: size"),
-        ("CIFAR-10N.*" + MANY, "oracle: size"),
-        ("CIFAR-100N.*" + MANY, "`clean=`: size"),
-        ("CIFAR-100N.*" + MANY, "oracle: size"),
-    ),
-    (
-        "docs/estimation.md",
-        ESTIMATION,
-        "covers {} with {} labels per set, and with the same 300 labels as `clean=` {} with {}; without any "
-        "noisy label it covers {} with {}, and with the known rate {} with {}",
-        (TWIN + ".*interval.*", "coverage", percent),
-        (TWIN + ".*interval.*", "size"),
-        (TWIN + "audit of 300 as .*", "coverage", percent),
-        (TWIN + "audit of 300 as .*", "size"),
-        (TWIN + "audit of 300 alone.*", "coverage", percent),
-        (TWIN + "audit of 300 alone.*", "size"),
-        (TWIN + "rate known.*", "coverage", percent),
-        (TWIN + "rate known.*", "size"),
-    ),
-    (
-        "docs/estimation.md",
-        ESTIMATION,
-        "target of .9 is {} on the labels of CIFAR-10N's first annotator and {} on CIFAR-100N",
-        ("CIFAR-10N random1: true matrix.*", "coverage", coverage(3)),
-        ("CIFAR-100N: true matrix.*", "coverage", coverage(3)),
-    ),
-    (
-        "docs/estimation.md",
-        ESTIMATION,
-        "With 5,000 points, {} of runs are short",
-        ("CIFAR-10N (random1|aggre|worse), n.*", "short"),
-    ),
-    (
-        "docs/estimation.md",
-        ESTIMATION,
-        "falls short by {} points on CIFAR-10N random1",
-        ("CIFAR-10N random1: annotators.*", "coverage", points_short),
-    ),
-    (
-        "docs/tutorials/crowd-labels.md",
-        ESTIMATION,
-        "by {} points on CIFAR-10N with one rate from annotators",
-        ("CIFAR-10N random1: annotators.*", "coverage", points_short),
-    ),
-    (
-        "docs/which-guarantee.md",
-        REPRODUCTION,
-        "human labels coverage was {} points short",
-        ("human labels.*", "NR-CP: coverage", points_short),
-    ),
-    (
-        "docs/reproduction.md",
-        REPRODUCTION,
-        "it covers {} with one CIFAR-10H annotator for each image, {} with CIFAR-10N's majority votes, {} "
-        "with single annotators, {} with the worst of three, and {} on CIFAR-100N",
-        *(
-            (f"human.*{who}.*", "NR-CP: coverage", lambda value: f"{value:.1f}%")
-            for who in ("CIFAR-10H", "votes", "(first|second|third)", "worst", "CIFAR-100N")
-        ),
-    ),
-    (
-        "docs/tutorials/streams.md",
-        SCALE,
-        "A chunk sends {}, and the client needs {} at most",
-        (".*", "sent per chunk"),
-        ('HPS, "binomial"', "client, twice the rows"),
-    ),
-    (
-        "docs/comparison.md",
-        COMPARISON,
-        "the mean set size is {} with `nacp` and {} with the other packages",
-        ("mean set size.*", "nacp.*none.*"),
-        ("mean set size.*", "TorchCP|MAPIE|crepes", places(1)),
-    ),
-    (
-        "docs/comparison.md",
-        COMPARISON,
-        "TorchCP calibrates HPS in {} units without looking at the matrix; `nacp` needs {} without a promise "
-        'and {} with "pac" (one thread), MAPIE {}.',
-        *(
-            ("calibrate, HPS", name, places(1))
-            for name in ("TorchCP", "nacp.*none.*", "nacp.*pac.*", "MAPIE")
-        ),
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("page", "section", "sentence", "cells"),
-    [(*each[:3], each[3:]) for each in QUOTES],
-    ids=lambda value: str(value)[:40],
-)
-def test_quoted_figures_are_those_of_their_cells(page, section, sentence, cells):
-    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    assert sentence.format(*(quoted(section, *cell) for cell in cells)) in text
+@pytest.mark.parametrize("quote", QUOTES.strip().split("\n\n"), ids=lambda quote: quote[:50])
+def test_quoted_figures_are_those_of_their_cells(quote):
+    source, _, words = quote.partition("\n")
+    page, section = source.split(": ")
+    cells = re.compile(r"\{([^}]+)\}")
+    expected = cells.sub(lambda found: quoted(section, *found[1].split(" ~ ")), " ".join(words.split()))
+    assert cells.search(words)
+    assert expected in " ".join((ROOT / page).read_text(encoding="utf-8").split())
 
 
 def test_results_of_the_reproduction_fit_the_formulas_that_hold_for_any_network():
-    rows = {name: row for name, row in TABLES[REPRODUCTION].items() if not name.startswith("human")}
+    rows = {
+        name: row for name, row in TABLES["The paper, reproduced"].items() if not name.startswith("human")
+    }
     assert len(rows) == 7 * 3 + 6
     for name, row in rows.items():
         n, k = int(row["n"].replace(",", "")), int(row["k"].replace(",", ""))

@@ -408,6 +408,9 @@ def test_a_changed_or_missing_part_is_found_by_the_checksum(tmp_path):
         assert "is damaged: its checksum does not fit" in refusal(path, json.dumps(other))
     path.write_text(json.dumps(dict(sorted(stored.items()))))  # laid out in another way
     nacp.load(path)
+    for huge in (10**400, float("inf")):
+        text = json.dumps(stored | {"n": huge}).replace("Infinity", "1e999")
+        assert "is not a finite number" in refusal(path, text)
     twice = json.dumps(stored).replace('"alpha"', '"alpha": 0.9, "alpha"', 1)
     assert "it has a key twice" in refusal(path, twice)
 

@@ -10,10 +10,11 @@ from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.advice.theorems import NoisyComparison, compare_with_noisy_cp, threshold_bracket
 from nacp.audit.checked_sample import AuditWarning
 from nacp.audit.plan import AuditPlan, choose_audit
-from nacp.calibrate import NoValidThresholdWarning, calibrate, coverage_curve
-from nacp.calibration import Calibration
+from nacp.calibrate import calibrate
+from nacp.calibration import Calibration, NoValidThresholdWarning
 from nacp.coverage.contradiction import NoiseModelWarning
 from nacp.coverage.curve import CoverageCurve
+from nacp.coverage.exact import coverage_curve
 from nacp.coverage.tally import Tally
 from nacp.errors import InputError
 from nacp.estimation import (

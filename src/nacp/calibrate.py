@@ -10,18 +10,15 @@ from numpy.typing import ArrayLike
 
 from nacp.audit.checked_calibration import calibrate_checked, for_checked
 from nacp.audit.plan import AuditPlan
-from nacp.calibration import Calibration
+from nacp.calibration import Calibration, calibrations, seen, warn_of_obstacles
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
+from nacp.coverage.counted import Counted, count_lazy
 from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.tally import Sample, Tally
 from nacp.errors import InputError
 from nacp.groups.grouped_calibration import SMALL, Asked, GroupedCalibration, calibrate_groups
 from nacp.groups.grouping import open_grouping
 from nacp.guarantees import Guarantee, as_guarantee, names_of
-from nacp.marginal import Counted, calibrations, count_lazy, seen
-from nacp.marginal import NoValidThresholdWarning as NoValidThresholdWarning
-from nacp.marginal import coverage_curve as coverage_curve
-from nacp.marginal import warn_of_obstacles as warn_of_obstacles
 from nacp.noise import (
     UNSAID,
     Noise,
@@ -215,7 +212,7 @@ def calibrate(
         solution"). "first": the smallest threshold at which the estimate reaches the target.
     classes : sequence of length k, optional
         The class names, in the order of the columns of `probs`. The default is the column names, if `probs`
-        is a table. `labels` must then be names; numbers are accepted if the names are numbers.
+        is a table. `labels` can then be names, or column numbers unless a name is itself a number.
     normalize : bool, default=False
         Divide each row of `probs` by its sum, here and in `predict_set`.
     from_logits : bool, default=False
@@ -308,8 +305,7 @@ def calibrate(
         shape = getattr(probs, "shape", None) or np.shape(probs)
         if len(shape) != 2:
             open_rows(probs, **options)  # says what is wrong
-        n, k = map(int, shape)
-        noise, places = noise_by_group(noise, noise_groups, n, k, classes)
+        noise, places = noise_by_group(noise, noise_groups, *map(int, shape))
     if clean is not None:
         chosen = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         asked = Asked(chosen, None, alphas, crossing, seed, simultaneous, small, {})
@@ -339,7 +335,7 @@ def calibrate(
     names = check_classes(classes, rows.k)
     numbers = check_given(labels, rows.n, rows.k, names)
     chosen.check_several(several=numbers.ndim == 2 or places is not None)
-    model = noise_for(noise, rows.k, rows.n, names)
+    model = noise_for(noise, rows.k, rows.n)
     parts = None
     if places is not None:
         numbers = (numbers + rows.k * places)[:, None]
@@ -372,8 +368,7 @@ def _calibrate_lazy(
     if unlabelled is not None:
         raise InputError("unlabelled", "cannot be used with a dask array", remedy="leave it out")
     rows = open_lazy(probs, **options)
-    names = check_classes(options["classes"], rows.k)
-    model = noise_for(noise, rows.k, rows.n, names)
+    model, names = noise_for(noise, rows.k, rows.n), check_classes(options["classes"], rows.k)
     counted, widths, several = count_lazy(rows, labels, model, score, names, guarantee.needs_squares)
     guarantee.check_several(several=several is not None)
     known = known | {"classes": names, "widths": widths, "several": several}

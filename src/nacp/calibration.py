@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,12 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Array
+from nacp.coverage.contradiction import against, warn_of
+from nacp.coverage.counted import Counted
 from nacp.coverage.curve import CoverageCurve, Curve, Rule, inverse_of
-from nacp.coverage.tally import Tally, Weights
-from nacp.errors import InputError
-from nacp.guarantees import Guarantee
+from nacp.coverage.tally import Sample, Tally, Weights
+from nacp.errors import InputError, warn
+from nacp.guarantees import Finding, Guarantee, find
 from nacp.noise import Noise, NoiseBasis
 from nacp.points import Rows, Widths, open_rows
 from nacp.points.arrays import is_lazy
@@ -32,6 +35,10 @@ if TYPE_CHECKING:
     from nacp.advice.diagnosis import Diagnosis
     from nacp.audit.plan import AuditPlan
     from nacp.predictor import Predictor
+
+
+class NoValidThresholdWarning(UserWarning):
+    """No threshold keeps the promise with this calibration set, so the sets hold all classes."""
 
 
 @dataclass(frozen=True)
@@ -360,3 +367,68 @@ class Calibration:
 
 def _mask(calibration: Calibration, allow_empty: bool, values: Array) -> Array:
     return np.asarray(calibration.predict_set(values, allow_empty=allow_empty))
+
+
+def calibrations(
+    tallies: Counted,
+    guarantee: Guarantee,
+    noise: Noise | None,
+    alphas: Sequence[float],
+    crossing: Rule,
+    sample: Sample | None = None,
+    seed: int = 0,
+    **known: Any,
+) -> list[Calibration]:
+    """Return a calibration for each alpha; `known` holds further fields.
+
+    `sample` holds the points, for a guarantee that reads them again.
+    """
+    found = find(guarantee, tallies.curve, noise, alphas, crossing, sample, seed)
+    issues = against(tallies.lowest(noise), noise, tallies.score.offset, known.get("classes"))
+    known = {"random_state": seed, "alphas": len(alphas), "warnings": issues, "score": tallies.score} | known
+    calibrated = []
+    for alpha, (finding, curve, price_of_doubt) in zip(alphas, found, strict=True):
+        counts = {"n": curve.tally.n, "k": curve.tally.k, "tally": curve.tally, "tally_noise": curve.noise}
+        more = {**counts, "price_of_doubt": price_of_doubt, **known}
+        calibrated.append(calibration_of(guarantee, noise, alpha, crossing, finding, **more))
+    return calibrated
+
+
+def calibration_of(
+    guarantee: Guarantee, noise: Noise | None, alpha: float, crossing: Rule, finding: Finding, **known: Any
+) -> Calibration:
+    """Return the finding for one alpha as a calibration; `known` holds further fields."""
+    return Calibration(
+        alpha=alpha,
+        noise=noise,
+        guarantee=guarantee,
+        crossing=crossing,
+        correction=finding.correction,
+        native_threshold=finding.threshold,
+        estimate=min(max(finding.estimate, 0.0), 1.0),
+        obstacle=finding.obstacle,
+        gap=finding.gap,
+        note=finding.note,
+        deviation=finding.deviation,
+        **known,
+    )
+
+
+def warn_of_obstacles(found: Sequence[Calibration]) -> None:
+    """Warn if no threshold keeps a promise, and if the labels contradict the noise model."""
+    for cal in found:
+        if cal.obstacle is not None:
+            warn(
+                f"no threshold keeps the promise, so the sets hold all {cal.k:,} classes: {cal.obstacle}",
+                NoValidThresholdWarning,
+            )
+    warn_of(found[0].warnings)
+
+
+def seen(sample: Sample) -> dict[str, Any]:
+    """Return the fields of a calibration that describe its points."""
+    return {
+        "widths": sample.rows.widths,
+        "from_logits": sample.rows.logits,
+        "several": sample.given if sample.several else None,
+    }

@@ -1,5 +1,6 @@
 """Checks of single values: a fraction, a count, a choice. Rows and labels are checked in `nacp.points`."""
 
+import math
 import numbers
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,38 +17,14 @@ _LEAST_FRACTION = 1e-300  # 1 / delta is then finite
 
 def check_fraction(name: str, value: Any) -> float:
     """Check a number strictly between 0 and 1, such as alpha or delta."""
-    number = _as_float(value)
-    if not _LEAST_FRACTION <= number < 1:
-        more = f", and be at least {_LEAST_FRACTION:g}" if 0 < number < 1 else ""
-        raise InputError(name, f"must lie strictly between 0 and 1{more}", found=repr(value)[:80])
-    return number
+    tiny = isinstance(value, float) and bool(0 < value < _LEAST_FRACTION)
+    problem = "must lie strictly between 0 and 1" + f", and be at least {_LEAST_FRACTION:g}" * tiny
+    return _real(name, value, problem, lambda number: _LEAST_FRACTION <= number < 1)
 
 
 def check_rate(value: Any, name: str = "rate") -> float:
     """Check a noise rate in [0, 1)."""
-    number = _as_float(value)
-    if not 0 <= number < 1:
-        raise InputError(name, "must lie in [0, 1)", found=repr(value)[:80], remedy=rate_meant(value))
-    return number
-
-
-def rate_meant(value: Any) -> str | None:
-    """Return a remedy for a rate that was given in percent or as text; None if it is not known what it is.
-
-    Examples
-    --------
-    >>> from nacp.checks import rate_meant
-    >>> rate_meant(20), rate_meant("20%"), rate_meant("0.2"), rate_meant(1.5), rate_meant("uniform")
-    ('write 0.2', 'write 0.2', 'write 0.2', None, None)
-    """
-    text = str(value).strip()
-    try:
-        number = float(text.removesuffix("%"))
-    except ValueError:
-        return None
-    percent = text.endswith("%") or (2 <= number < 100 and not isinstance(value, str))
-    meant = number / 100 if percent else number
-    return f"write {meant:.6g}" if 0 <= meant < 1 else None
+    return _real(name, value, "must lie in [0, 1)", lambda number: 0 <= number < 1)
 
 
 def check_interval(rate: float, interval: Any, confidence: Any) -> tuple[tuple[float, float] | None, float]:
@@ -88,18 +65,20 @@ def check_priors(priors: Any, k: int, name: str = "priors") -> Floats:
 
 def check_nonnegative(name: str, value: Any) -> float:
     """Check a finite number of at least 0."""
-    number = _as_float(value)
-    if not 0 <= number < np.inf:
-        raise InputError(name, "must be a number of at least 0", found=repr(value)[:80])
-    return number
+    return _real(name, value, "must be a number of at least 0", lambda number: 0 <= number < np.inf)
 
 
 def check_finite(name: str, value: Any) -> float:
     """Check a finite number."""
-    number = _as_float(value)
-    if not -np.inf < number < np.inf:
-        raise InputError(name, "must be a finite number", found=repr(value)[:80])
-    return number
+    return _real(name, value, "must be a finite number", math.isfinite)
+
+
+def _real(name: str, value: Any, problem: str, is_valid: Callable[[float], bool]) -> float:
+    """Check a real number that is not too large for a float."""
+    with suppress(OverflowError):
+        if isinstance(value, numbers.Real) and not isinstance(value, bool) and is_valid(float(value)):
+            return float(value)
+    raise InputError(name, problem, found=repr(value)[:80])
 
 
 def check_count(name: str, value: Any, least: int = 0) -> int:
@@ -136,14 +115,6 @@ def check_alphas(alpha: Any) -> list[float]:
     if not alphas:
         raise InputError("alpha", "is empty", remedy="pass one number or several")
     return alphas
-
-
-def _as_float(value: Any) -> float:
-    """Return a number as float: nan for what is none, or is too large."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
-    with suppress(OverflowError):
-        return float(value) if is_number else np.nan
-    return np.nan
 
 
 def check_fields(instance: object, **checks: Callable[[str, Any], Any]) -> None:

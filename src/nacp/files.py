@@ -5,8 +5,10 @@ import json
 import math
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, TypeVar
 
@@ -192,17 +194,10 @@ def write_whole(path: File, mode: Literal["w", "wb"], write: Callable[[IO[Any]],
         raise
     finally:
         partial.unlink(missing_ok=True)
-    _reach_disk(target.parent)
-
-
-def _reach_disk(folder: Path) -> None:
-    """Wait until a new name in a folder is on the disk, on systems where that can be asked for."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), ExitStack() as stack:  # not every system lets a folder reach the disk
+        folder = os.open(target.parent, os.O_RDONLY)
+        stack.callback(os.close, folder)
+        os.fsync(folder)
 
 
 def write_text(path: File, text: str) -> None:
@@ -245,7 +240,7 @@ def _checksum(document: dict[str, Any]) -> str:
 def parse(text: str) -> Any:
     """Parse JSON as the standard has it; the ValueError says why it is refused."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_twice)
+        return json.loads(text, object_pairs_hook=_refuse_twice, **_NUMBERS)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -289,9 +284,17 @@ def read_numbers(
         return document, dict(zip(document["lengths"], np.split(numbers, ends)[:-1], strict=True))
 
 
-def _refuse_constant(name: str) -> float:
-    """Refuse NaN and Infinity, which JSON does not have, although Python's reader takes them."""
-    raise ValueError(f"{name} is not a JSON number")
+def _finite(kind: type[float], text: str) -> float:
+    """Read a number; refuse NaN and infinity, which JSON does not have, and what no float can hold."""
+    if not abs(number := kind(text)) <= sys.float_info.max:
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return number
+
+
+_NUMBERS: Any = {
+    f"parse_{name}": partial(_finite, kind)
+    for name, kind in (("int", int), ("float", float), ("constant", float))
+}
 
 
 def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -367,16 +370,10 @@ def number(name: str, value: Any) -> float:
     raise InputError(name, "must be a number", found=repr(value))
 
 
-def _positive(name: str, value: Any) -> float:
-    if number(name, value) >= 0:
+def _within(most: float, name: str, value: Any) -> float:
+    if 0 <= number(name, value) <= most:
         return float(value)
-    raise InputError(name, "must be a number of at least 0", found=repr(value))
-
-
-def _share(name: str, value: Any) -> float:
-    if 0 <= number(name, value) <= 1:
-        return float(value)
-    raise InputError(name, "must lie in [0, 1]", found=repr(value))
+    raise InputError(name, f"must lie in [0, {most:g}]", found=repr(value))
 
 
 def check_storable(classes: Sequence[Any] | None) -> None:
@@ -419,16 +416,17 @@ def _optional(check: _Check) -> _Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
+_amount = partial(_within, math.inf)
 # The fields of a calibration that are checked one by one.
 _CHECKS: dict[str, _Check] = {
     "alpha": check_fraction,
     "n": check_count,
-    "correction": _positive,
+    "correction": _amount,
     "native_threshold": number,
-    "estimate": _share,
-    "deviation": _optional(_positive),
+    "estimate": partial(_within, 1.0),
+    "deviation": _optional(_amount),
     "obstacle": _optional(_text),
-    "gap": _positive,
+    "gap": _amount,
     "price_of_doubt": number,
     "note": _optional(_text),
     "random_state": check_count,

@@ -11,6 +11,7 @@ from scipy import stats
 import nacp
 from nacp.advice import regions
 from nacp.audit.checked_calibration import open_checked
+from nacp.coverage.agreement import unrelated
 from nacp.coverage.grid import GRID, cells_of_probabilities
 from nacp.coverage.tally import Sample
 from nacp.paper import twins
@@ -184,6 +185,29 @@ def test_labels_taken_as_they_are_are_never_rejected(population):
     one = probs[:1], labels[:1]
     with pytest.raises(ValueError, match="probs must hold two points or more for a diagnosis; found 1"):
         nacp.calibrate(*one, noise=None, alpha=0.6).diagnose(*one)
+
+
+@wrong_on_purpose
+@pytest.mark.parametrize("score", ["hps", "precomputed"])
+def test_labels_in_another_order_than_the_rows_are_noticed(population, score):
+    probs, labels = (part[:2000] for part in population)
+    noisy = nacp.UniformNoise(0.2).sample(labels, 100, 0)
+    rows = probs if score == "hps" else 1 - probs
+    cal = nacp.calibrate(rows, noisy[::-1], noise=0.2, score=score, guarantee="none")
+    told = nacp.diagnose(cal, rows, noisy[::-1])
+    assert told.unrelated
+    assert "nothing contradicts" not in on_one_line(told)
+    assert "in one order" in on_one_line(told)
+    for some in (2000, 60):
+        assert not nacp.diagnose(cal, rows[:some], noisy[:some]).unrelated
+
+
+def test_labels_in_a_random_order_are_taken_for_related_as_seldom_as_three_deviations_say():
+    rng, probs = np.random.default_rng(8), np.random.default_rng(9).dirichlet(np.full(4, 0.3), 60)
+    labels = probs.argmax(axis=1)
+    orders = (rng.permutation(labels) for _ in range(3000))
+    found = [unrelated(Sample.of(*open_points(probs, each)[:2], nacp.HPS())) for each in orders]
+    assert 0.995 < np.mean(found) < 1  # the normal distribution says 0.9987
 
 
 # Checked labels

@@ -54,6 +54,21 @@ def test_names_of_classes_come_before_codes(clean, classes, rows, labels):
     assert [found.tolist() for found in open_clean(clean, 4, 2, classes)] == [rows, labels]
 
 
+def test_labels_that_nobody_checked_are_noticed():
+    probs, truth, noisy = points(1000, 5, 11)
+    rows = np.arange(200)
+    for clean in (noisy, (rows, noisy[rows])):
+        with pytest.warns(nacp.AuditWarning, match="none of the .* checked labels differs from the given"):
+            nacp.calibrate(probs, noisy, clean=clean)
+    for score in ("hps", nacp.Precomputed()):
+        right = nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), score=score)
+        assert right.checked == 200
+    filled = np.where(np.arange(1000) < 200, truth, 0)
+    with pytest.raises(nacp.InputError, match=r"clean is 0 in 8\d\d of 1,000 rows.*write -1 or None"):
+        nacp.calibrate(probs, noisy, clean=filled)
+    nacp.calibrate(probs, np.where(noisy < 4, 0, noisy), clean=np.where(truth < 4, 0, truth))
+
+
 BAD = {
     "too short": (lambda c: c[:-1], "must have the shape (50,)"),
     "none checked": (lambda c: np.full(50, -1), "has no checked label at all"),

@@ -45,9 +45,7 @@ def made(tmp_path_factory):
     np.save(path / "late.npy", late)
     nacp.noise_from_privacy(2.0, 4).save(path / "four.json")
     nacp.calibrate(*CALIBRATION, noise=0.2).save(path / "cal.json")
-    nacp.calibrate(PROBS[:1000], np.take(NAMES, NOISY[:1000]), noise=0.2, classes=NAMES).save(
-        path / "named.json"
-    )
+    nacp.calibrate(*CALIBRATION, noise=0.2, classes=NAMES).save(path / "named.json")
     (path / "other.json").write_text('{"format": "other"}')
     (path / "folder").mkdir()
     (path / "empty.npy").touch()
@@ -115,7 +113,7 @@ def test_options_reach_the_function():
             "--noise 0.2 --guarantee none --crossing first",
             {"noise": 0.2, "guarantee": "none", "crossing": "first"},
         ),
-        ("--noise 0.2 --seed 7 --delta 0.2", {"noise": 0.2, "random_state": 7, "delta": 0.2}),
+        ("--noise 0.2 --random-state 7 --delta 0.2", {"noise": 0.2, "random_state": 7, "delta": 0.2}),
         ("--noise 0.2 --noise-interval 0.1 0.3 --noise-confidence 0.9", {"noise": interval}),
         ("--noise 0.2 --alpha 0.2 --score aps", {"noise": 0.2, "alpha": 0.2, "score": "aps"}),
     ]:
@@ -132,14 +130,14 @@ def test_logits_are_taken_if_that_is_said():
     np.save("logits.npy", logits)
     work = ["calibrate", "logits.npy", "labels.npy", "--noise", "0.2"]
     assert "logits.npy looks like logits" in done(*work, code=2)
-    assert "--logits makes probabilities" in done(*work, "--logits", "--normalize", code=2)
-    done(*work, "--logits")
+    assert "--from-logits makes probabilities" in done(*work, "--from-logits", "--normalize", code=2)
+    done(*work, "--from-logits")
     assert nacp.load("cal.json") == nacp.calibrate(logits, NOISY[:1000], noise=0.2, from_logits=True)
     for command in (
         "predict cal.json logits.npy",
         "diagnose cal.json logits.npy labels.npy",
-        "compare logits.npy labels.npy --noise 0.2 --logits --score hps",
-        "noise model logits.npy labels.npy --logits",
+        "compare logits.npy labels.npy --noise 0.2 --from-logits --score hps",
+        "noise model logits.npy labels.npy --from-logits",
     ):
         done(*command.split())
 
@@ -153,7 +151,7 @@ def test_the_rate_of_wrong_labels_is_converted():
 
 
 def test_plan_prints_what_the_function_finds():
-    options = ["plan", "--classes", "100", "--noise", "0.2", "--points", "5000"]
+    options = ["plan", "--k", "100", "--noise", "0.2", "--n", "5000"]
     said = done(*options, "--excess", "0.02")
     assert said.strip() == str(nacp.plan(k=100, noise=0.2, n=5000, excess=0.02))
     assert done(*options, "--excess", "0.02") == said
@@ -163,7 +161,7 @@ def test_plan_prints_what_the_function_finds():
 
 
 def test_plan_says_how_many_labels_to_check():
-    command = ["plan", "--classes", "10", "--points", "5000", "--checked", "500"]
+    command = ["plan", "--k", "10", "--n", "5000", "--checked", "500"]
     assert done(*command).strip() == str(nacp.plan(k=10, n=5000, checked=500))
     document = printed_json(*command, "--noise", "0.1")
     found = nacp.plan(k=10, n=5000, checked=500, noise=0.1)
@@ -250,7 +248,7 @@ def test_json_is_all_that_is_printed():
     assert document["coverage"] == result.coverage
     assert document["coverage_interval"] == list(result.coverage_interval)
     assert document["verdict"]["passed"] is True
-    rows = printed_json("plan", "--classes", "4", "--noise", "0.2")["rows"]
+    rows = printed_json("plan", "--k", "4", "--noise", "0.2")["rows"]
     wanted = [row.guarantee.name for row in nacp.plan(k=4, noise=0.2).rows]
     assert [row["guarantee"] for row in rows] == wanted
 
@@ -306,7 +304,7 @@ def test_checked_labels_are_a_file_like_the_labels(folder):
         "--clean clean.npy --guarantee nacp": "--guarantee",
         "--clean clean.npy --noise-interval 0.1 0.2": "--noise-interval is of a noise",
         "--clean clean.npy --noise-confidence 0.9": "--noise-confidence is of a noise",
-        "--clean short.csv": "must hold 1000 labels",
+        "--clean short.csv": "short.csv holds 3 values, but probs.npy has 1,000 rows",
     }.items():
         assert words in done(*work, *given.split(), code=2)
 
@@ -359,8 +357,9 @@ def test_an_audit_that_was_filled_in_wrongly_gets_one_sentence():
     use = ("calibrate", "probs.npy", "labels.npy", "--audit", "filled.csv")
     for words, given, change in [
         ("has nothing in its column", {}, None),
-        ("must hold one plan, not 2", cells, ("plan", "{}")),
-        ("a row or a plan that cannot be read", cells, ("row", "x")),
+        ("must name the file of one plan in its column", cells, ("plan", "other.json")),
+        ("has a row that is no number", cells, ("row", "x")),
+        ("has a row that is no number", cells, ("row", "9" * 5000)),
         ("which the audit did not choose", cells, ("row", "1")),
         ("must lie from 0 to 3", cells, ("checked", "7")),
     ]:
@@ -415,16 +414,16 @@ def test_a_checked_label_is_the_class_of_that_name_in_every_file(names, written)
         ("calibrate labels.npy probs.npy --noise 0.2", "probabilities come first, then labels"),
         ("predict probs.npy cal.json", "probs.npy is not a calibration file"),
         ("calibrate test.npz:more labels.npy --noise 0.2", "holds no 'more', but probs, labels"),
-        ("calibrate names.csv names.csv --noise 0.2", "one number per cell"),
+        ("calibrate names.csv names.csv --noise 0.2", "has no column of probabilities; found animal"),
         ("calibrate probs.npy labels.npy --noise 2", "Error: --noise must lie in [0, 1); found 2.0"),
         ("calibrate probs.npy labels.npy --noise 25%", "--noise must be a rate such as 0.2"),
         ("calibrate probs.npy labels.npy --noise wide.npy", "must be a noise matrix of the shape (k, k)"),
         ("calibrate probs.npy labels.npy --noise none --noise-interval 0.1 0.2", "is of a noise rate"),
         ("calibrate probs.npy labels.npy --noise 0.1 --noise-other 0.2", "--noise-other is a rate by itself"),
-        ("calibrate probs.npy names.csv --noise 0.2", "pass --classes FILE with the 4 names"),
+        ("calibrate probs.npy names.csv --noise 0.2", "give --classes FILE with the names of the classes"),
         ("calibrate probs.npy labels.npy --noise 0.2 -o no/cal.json", "no folder no"),
         ("calibrate wide.npy labels.npy --noise four.json", "for 4 classes, not for 5"),
-        ("plan --classes 20 --noise four.json", "noise was estimated for 4 classes, not for 20"),
+        ("plan --k 20 --noise four.json", "noise was estimated for 4 classes, not for 20"),
         ("demo --report nowhere/x.html", "cannot be written: there is no folder nowhere"),
         ("predict other.json probs.npy", "other.json is not a calibration file"),
         ("predict missing.json probs.npy", "missing.json: No such file or directory"),
@@ -433,17 +432,17 @@ def test_a_checked_label_is_the_class_of_that_name_in_every_file(names, written)
         ("predict cal.json probs.npy -o /proc/x.jsonl", "Error: /proc/x.jsonl: "),
         ("predict cal.json late.npy", "row 999 sums to 2"),
         ("compare probs.npy labels.npy --noise 0.2 --test-labels labels.npy", "needs --test-probs"),
-        ("plan --classes 1 --noise 0.1", "Error: --k must be"),
+        ("plan --k 1 --noise 0.1", "Error: --k must be"),
         ("plan --k 100000000 --noise 0.1", "--k must be at most 1,000,000"),
-        ("plan --k 4 --points 100 --checked 300", "--checked must be at most n = 100"),
+        ("plan --k 4 --n 100 --checked 300", "--checked must be at most n = 100"),
         # Advice is about the command line.
-        ("calibrate logits.npy labels.npy --noise 0.2", "give --logits"),
+        ("calibrate logits.npy labels.npy --noise 0.2", "give --from-logits"),
         ("predict cal.json late.npy", "; nacp calibrate --normalize divides by the row sums"),
         ("calibrate one.npy labels.npy --noise 0.2", "for a binary classifier give two columns, 1 - p and p"),
         ("predict cal.json narrow.npy", "calibrate with a file of float32, too"),
-        ("plan --classes 4 --noise 0.2 --noise-confidence 0.9", "give --noise-interval"),
-        ("plan --classes 4 --noise 0.2 --excess 0", "--excess must lie"),
-        ("plan --classes 4 --noise 0.2 --points 0", "Error: --points must be"),
+        ("plan --k 4 --noise 0.2 --noise-confidence 0.9", "give --noise-interval"),
+        ("plan --k 4 --noise 0.2 --excess 0", "--excess must lie"),
+        ("plan --k 4 --noise 0.2 --n 0", "Error: --n must be"),
         ("noise audit labels.npy again.npy --model groups", "give --groups FILE too"),
         ("evaluate cal.json test.npz truth.csv", "calibrate with --classes FILE"),
     ],
@@ -490,10 +489,9 @@ def test_an_argument_is_called_what_was_typed_for_it(start, command):
     ("command", "words"),
     [
         ("calibrate a b --alpha 10%", "invalid value for '--alpha'"),
-        ("calibrate a b --seed x", "invalid value for '--seed'"),
+        ("calibrate a b --random-state x", "invalid value for '--random-state'"),
         ("calibrate a b --small no", "'no' is not one of 'error', 'all', 'merge'"),
         ("calibrate a", "missing argument 'LABELS' (see root calibrate --help)"),
-        ("calibrate a b --separator ab", "must be one character, such as"),
     ],
 )
 def test_a_wrong_option_gets_one_line(command, words):
@@ -511,7 +509,7 @@ def test_a_wrong_field_of_a_file_is_no_option(folder):
         assert said.startswith(f"Error: bad.json cannot be used: {name} must")
     estimate = json.loads((folder / "four.json").read_text())
     (folder / "bad.json").write_text(json.dumps(sealed(estimate | {"k": 0})))
-    said = done("plan", "--classes", "4", "--noise", "bad.json", code=2)
+    said = done("plan", "--k", "4", "--noise", "bad.json", code=2)
     assert said.startswith("Error: bad.json cannot be used: k must")
 
 

@@ -5,14 +5,14 @@ import gzip
 import io
 import json
 import sys
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import nacp
-from nacp.cli import inputs
-from nacp.cli.inputs import read_class_list, read_classes, read_clean, read_labels, read_matrix, read_points
+from nacp.cli.inputs import read_class_list, read_matrix, read_points
 from nacp.cli.models import NoiseOptions
 from nacp.errors import InputError
 from tests.cli.command_line import write
@@ -58,10 +58,26 @@ def write_json(name, lines):
         file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
-def refused(words, read, *arguments):
+def refused(words, read, *arguments, **options):
     with pytest.raises(InputError, match=r"^[^\n]+$") as caught:
-        read(*arguments)
+        read(*arguments, **options)
     assert words in str(caught.value)
+
+
+def labels_of(name, classes=None, **options):
+    """The labels in a file, beside probabilities without names."""
+    np.save("known.npy", PROBS)
+    return read_points("known.npy", name, classes=classes, **options).labels
+
+
+def clean_of(name, classes=None):
+    np.save("known.npy", PROBS)
+    np.save("known-labels.npy", LABELS)
+    return read_points("known.npy", "known-labels.npy", clean=name, classes=classes).clean
+
+
+def probs_of(name, **options):
+    return read_points(name, **options).probs
 
 
 # Kinds of files
@@ -100,11 +116,12 @@ def matrix_files():
 def test_every_kind_of_file_holds_the_same_matrix():
     bare, named = matrix_files()
     for name in (*bare, *named):
-        matrix, names, _ = read_matrix(name)
+        matrix, names, ids = read_matrix(name, "probs")
         assert np.array_equal(np.asarray(matrix).astype(np.float32), PROBS), name
         assert names == (None if name in bare else NAMES), name
-    assert isinstance(read_matrix("a.npy").values, np.memmap)
-    assert read_matrix("r.parquet").values.dtype == np.float32
+        assert ids is None or ids[-1] in ("39", "img-39"), name
+    assert isinstance(read_matrix("a.npy", "probs")[0], np.memmap)
+    assert read_matrix("r.parquet", "probs")[0].dtype == np.float32
 
 
 def label_files():
@@ -124,16 +141,19 @@ def label_files():
     write_json("n.jsonl", [{"id": i, "label": name} for i, name in zip(IDS, NAMED, strict=True)])
     write_parquet("o.parquet", id=np.arange(40), label=LABELS)
     write_parquet("p.parquet", label=NAMED, worker=WORKERS)
-    numbers = "a.npy", "b.npy", "d.npz", "e.safetensors", "f.csv", "g.csv", "h.csv", "l.jsonl", "o.parquet"
-    names = "c.npy", "i.csv", "j.csv.gz", "j.csv.gz:Labels", "k.tsv", "m.jsonl", "n.jsonl", "p.parquet:label"
-    return numbers, names
+    write("q.csv", [["0"], *columns(LABELS)])
+    write("r.csv", [["", "0"], *enumerate(LABELS)])
+    write("s.csv", columns([*LABELS, "", ""]))
+    numbers = "a.npy b.npy d.npz e.safetensors f.csv g.csv h.csv l.jsonl o.parquet q.csv:0 r.csv s.csv"
+    names = "c.npy i.csv j.csv.gz j.csv.gz:Labels k.tsv m.jsonl n.jsonl p.parquet:label"
+    return numbers.split(), names.split()
 
 
 def test_every_kind_of_file_holds_the_same_labels():
     numbers, names = label_files()
     for name in (*numbers, *names):
-        assert read_labels(name, 40, NAMES).tolist() == NAMED, name
-        assert read_labels(name, 40).tolist() == (LABELS.tolist() if name in numbers else NAMED), name
+        for classes in (None, NAMES):
+            assert labels_of(name, classes).tolist() == (LABELS.tolist() if name in numbers else NAMED), name
 
 
 def test_standard_input_is_csv(monkeypatch):
@@ -141,13 +161,14 @@ def test_standard_input_is_csv(monkeypatch):
     csv.writer(text).writerows([NAMES, *ROWS])
     np.save("y.npy", LABELS)
     monkeypatch.setattr(sys, "stdin", io.StringIO("\ufeff" + text.getvalue()))
-    matrix, labels, classes = read_points("-", "y.npy")
-    assert np.array_equal(matrix.astype(np.float32), PROBS)
-    assert (labels.tolist(), classes) == (NAMED, NAMES)
+    found = read_points("-", "y.npy")
+    assert np.array_equal(found.probs.astype(np.float32), PROBS)
+    assert (found.labels.tolist(), found.classes) == (LABELS.tolist(), NAMES)
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(map(str, LABELS))))
-    np.save("p.npy", PROBS)
-    assert np.array_equal(read_points("p.npy", "-")[1], LABELS)
+    assert labels_of("-").tolist() == LABELS.tolist()
     refused("once only", read_points, "-", "-")
+    monkeypatch.setattr(sys, "stdin", None)
+    refused("standard input is closed", read_points, "-")
 
 
 def test_bfloat16_in_safetensors_is_read_as_float32():
@@ -155,10 +176,9 @@ def test_bfloat16_in_safetensors_is_read_as_float32():
     safetensors = pytest.importorskip("safetensors.torch")
     probs = torch.tensor(PROBS).bfloat16()
     safetensors.save_file({"probs": probs, "labels": torch.tensor(LABELS)}, "a.safetensors")
-    matrix, labels, _ = read_points("a.safetensors", "a.safetensors")
+    matrix = probs_of("a.safetensors")
     assert matrix.dtype == np.float32
     assert np.array_equal(matrix, probs.float())
-    assert np.array_equal(labels, LABELS)
 
 
 def test_the_index_of_pandas_is_no_column():
@@ -168,135 +188,193 @@ def test_the_index_of_pandas_is_no_column():
     frame[["label"]].to_parquet("y.parquet")
     pd.DataFrame(PROBS, columns=NAMES, index=pd.Index(order, name="who")).to_parquet("p.parquet")
     frame.set_index("label").to_parquet("of-labels.parquet")
-    for probs, labels in [
-        ("all.parquet", "all.parquet:label"),
-        ("p.parquet", "y.parquet"),
-        ("p.parquet", "of-labels.parquet:label"),
-    ]:
-        matrix, given, names = read_points(probs, labels)
-        assert np.array_equal(matrix, PROBS)
-        assert (names, given.tolist()) == (NAMES, NAMED)
+    for files in (
+        "all.parquet all.parquet:label",
+        "p.parquet y.parquet",
+        "p.parquet of-labels.parquet:label",
+    ):
+        found = read_points(*files.split())
+        assert np.array_equal(found.probs, PROBS)
+        assert (found.classes, found.labels.tolist()) == (NAMES, LABELS.tolist())
 
 
 @pytest.mark.parametrize(("module", "name"), [("pyarrow", "a.parquet"), ("safetensors", "a.safetensors")])
 def test_a_missing_extra_is_named(folder, monkeypatch, module, name):
     (folder / name).write_bytes(b"something")
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(InputError, match=rf"needs {module}, .* pip install 'nacp\[io\]'"):
-        read_matrix(name)
+    refused(f"needs {module}, which is not installed: pip install 'nacp[io]'", probs_of, name)
+
+
+# Files that cannot be used
+
+TEXTS = {
+    "empty.npy": ("", "empty.npy is empty"),
+    "empty.csv": ("", "empty.csv is empty"),
+    "ragged.csv": ("0.5,0.5\n1.0\n", "line 2 has 1 cells, not 2"),
+    "gap.csv": ("0.5,0.5\n\n1.0,0.0\n", "has an empty line, 2, above others"),
+    "words.csv": ("a,b\n0.5,half\n", "found 'half' in line 2, column 'b'"),
+    "files.csv": (
+        "filename,ant,bee\na.png,0.5,0.5\n",
+        "'a.png' in line 2, column 'filename'; a column of text",
+    ),
+    "y.csv.gz": ("label\nant\n", "y.csv.gz cannot be read as .csv: it is damaged, or not compressed by gzip"),
+    "long.csv": (f"a,b\n{'9' * 200_000},1\n", "has a very long cell"),
+    "header.csv": ("0,1,2\n", "has a header and nothing below it"),
+    "probs.txt": ("0.5,0.5\n", "it must end in .npy"),
+    "keys.jsonl": ('{"a": 0.5, "b": 0.5}\n{"a": 0.5}\n', "has other keys in line 2; found a; a, b"),
+    "ragged.jsonl": ("[0.5, 0.5]\n[1.0]\n", "must hold lists of one length"),
+    "kinds.jsonl": ('[0.5, 0.5]\n{"a": 1}\n', "has other keys in line 2"),
+    "words.jsonl": ('[0.5, "x"]\n', "must hold numbers only; found 'x'"),
+    "cut.jsonl": ("[0.5, \n", "is not JSON in line 1"),
+    "deep.jsonl": ("[" * 100_000, "is not JSON in line 1"),
+    "blank.jsonl": ("\n", "blank.jsonl is empty"),
+    "none.jsonl": ("{}\n", "must hold lists of one length that are not empty"),
+    "hollow.jsonl": ("[]\n", "must hold lists of one length that are not empty"),
+    "inner.jsonl": ('{"probs": {}}\n', "must hold lists of numbers in 'probs'"),
+    "large.jsonl": (f"[{'9' * 400}, 1]\n", "numbers that are not too large"),
+    "larger.jsonl": (f"[{'9' * 5000}, 1]\n", "is not JSON in line 1"),
+}
 
 
 def damaged_files(folder):
+    for name, (text, _) in TEXTS.items():
+        (folder / name).write_text(text)
     for name in ("x.npy", "x.npz", "x.parquet", "x.safetensors", "x.csv"):
         (folder / name).write_bytes(b"\xff\x00nothing of the kind\x00" * 9)
-    np.savez("cut.npz", probs=PROBS)
-    whole = (folder / "cut.npz").read_bytes()
-    (folder / "cut.npz").write_bytes(whole[: len(whole) // 2])
-    np.save("shape.npy", PROBS)
-    shape = (folder / "shape.npy").read_bytes()
-    (folder / "shape.npy").write_bytes(shape.replace(b"(40, 3)", b"(-5, 4)", 1))
-    np.save("objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
-    (folder / "folder.npy").mkdir()
-    (folder / "plain").mkdir()
-    for name, text in {
-        "empty.npy": "",
-        "empty.csv": "",
-        "ragged.csv": "0.5,0.5\n1.0\n",
-        "words.csv": "a,b\n0.5,half\n",
-        "semicolons.csv": "a;b\n0.5;0.5\n",
-        "tabs.csv": "0.5\t0.5\n0.5\t0.5\n",
-        "files.csv": "filename,ant,bee\na.png,0.5,0.5\n",
-        "y.csv.gz": "label\nant\n",
-        "keys.jsonl": '{"a": 0.5, "b": 0.5}\n{"a": 0.5}\n',
-        "ragged.jsonl": "[0.5, 0.5]\n[1.0]\n",
-        "kinds.jsonl": '[0.5, 0.5]\n{"a": 1}\n',
-        "words.jsonl": '[0.5, "x"]\n',
-        "cut.jsonl": "[0.5, \n",
-        "blank.jsonl": "\n",
-        "large.jsonl": f"[{'9' * 400}]\n",
-    }.items():
-        (folder / name).write_text(text)
+    np.savez("whole.npz", probs=PROBS)
+    np.save("whole.npy", PROBS)
+    with gzip.open("whole.csv.gz", "wt") as file:
+        file.writelines(f"{p}\n" for p in PROBS.ravel())
     write_parquet("words.parquet", a=["x", "y"], b=[0.5, 0.5])
     write_parquet("ragged.parquet", probs=[[0.5, 0.5], [1.0]])
+    for name in ("whole.npz", "whole.csv.gz", "words.parquet"):
+        whole = (folder / name).read_bytes()
+        (folder / name.replace("whole", "cut").replace("words", "cut")).write_bytes(whole[: len(whole) // 2])
+    header = (folder / "whole.npy").read_bytes()
+    for name, old, new in [
+        ("shape", b"(40, 3)", b"(-5, 4)"),
+        ("brace", b"}", b"{"),
+        ("rows", b"(40, 3), ", b"(1<<60,3)"),
+    ]:
+        (folder / f"{name}.npy").write_bytes(header.replace(old, new, 1))
+    np.save("objects.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
+    np.savez("objects.npz", labels=np.array(NAMED, dtype=object))
+    (folder / "folder.npy").mkdir()
+    (folder / "plain").mkdir()
+    zeros = b"0.5,0.5\n" * 10_000_000
+    (folder / "bomb.csv.gz").write_bytes(gzip.compress(zeros, 1))
+    np.savez_compressed("bomb.npz", probs=np.zeros((10_000_000, 2)))
+    write_parquet("bomb.parquet", a=np.zeros(10_000_000), b=np.zeros(10_000_000))
+
+
+DAMAGED = {
+    "missing.npy": "missing.npy does not exist",
+    "folder.npy": "folder.npy is a folder; give a file",
+    "plain": "plain is a folder",
+    "x.csv": "x.csv cannot be read as .csv: it is not text",
+    "objects.npy": "objects.npy holds Python objects (dtype object)",
+    "objects.npz": "astype(str)",
+    "words.parquet": "'a' is string",
+    "ragged.parquet": "lists of one length",
+    "words.csv:a": "give it without :a",
+    "cut.csv.gz": "it is damaged, or not compressed by gzip",
+    "bomb.csv.gz": "expands to more than 50,000,000 bytes",
+    "bomb.npz": "expands to more than 50,000,000 bytes",
+    "bomb.parquet": "expands to more than 50,000,000 bytes",
+}
+for each in [
+    "x.npy",
+    "shape.npy",
+    "brace.npy",
+    "rows.npy",
+    "x.npz",
+    "cut.npz",
+    "x.parquet",
+    "cut.parquet",
+    "x.safetensors",
+]:
+    DAMAGED[each] = f"{each} cannot be read as ."
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    path = tmp_path_factory.mktemp("damaged")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        damaged_files(path)
+    return path
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("missing.npy", "missing.npy does not exist"),
-        ("probs.txt", "it must end in .npy"),
-        ("folder.npy", "folder.npy is a folder; give a file"),
-        ("plain", "plain is a folder"),
-        ("empty.npy", "empty.npy is empty"),
-        ("empty.csv", "empty.csv is empty"),
-        ("x.npy", "x.npy cannot be read as .npy"),
-        ("shape.npy", "shape.npy cannot be read as .npy"),
-        ("cut.npz", "cut.npz cannot be read as .npz"),
-        ("x.parquet", "x.parquet cannot be read as .parquet"),
-        ("x.safetensors", "x.safetensors cannot be read as .safetensors"),
-        ("x.csv", "x.csv cannot be read as .csv: it is not text"),
-        ("objects.npy", "objects.npy holds Python objects (dtype object)"),
-        ("ragged.csv", "line 2 has 1 cells, not 2"),
-        ("words.csv", "found 'half' in line 2"),
-        ("words.parquet", "'a' is string"),
-        ("ragged.parquet", "lists of one length"),
-        ("words.csv:a", "give it without :a"),
-        ("semicolons.csv", "semicolons.csv: its columns seem to be separated by ';'; give --separator ';'"),
-        ("tabs.csv", "tabs.csv: its columns seem to be separated by tabs; give --separator tab"),
-        ("files.csv", "'a.png' in line 2; a column of text must come first and be called id, or be the"),
-        ("y.csv.gz", "y.csv.gz cannot be read as .csv: it is damaged, or not compressed by gzip"),
-        ("keys.jsonl", "has other keys in line 2; found a; a, b"),
-        ("ragged.jsonl", "must hold lists of one length"),
-        ("kinds.jsonl", "has other keys in line 2"),
-        ("words.jsonl", "must hold numbers only; found 'x'"),
-        ("cut.jsonl", "is not JSON in line 1"),
-        ("large.jsonl", "numbers that are not too large"),
-    ],
+    ("name", "words"), [*DAMAGED.items(), *((name, words) for name, (_, words) in TEXTS.items())]
 )
-def test_a_file_that_cannot_be_used_gets_one_sentence(folder, name, words):
-    damaged_files(folder)
-    refused(words, read_matrix, name)
+def test_a_file_that_cannot_be_used_gets_one_sentence(damaged, monkeypatch, name, words):
+    monkeypatch.chdir(damaged)
+    refused(words, probs_of, name)
+
+
+@pytest.mark.parametrize("metadata", ["[1]", "[" * 100_000, "{", '{"index_columns": [{}, 5]}'])
+def test_metadata_of_another_form_is_ignored(metadata):
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table({name: PROBS[:, i] for i, name in enumerate(NAMES)})
+    parquet.write_table(table.replace_schema_metadata({b"pandas": metadata.encode()}), "p.parquet")
+    assert np.array_equal(probs_of("p.parquet"), PROBS)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mutated_files_are_read_or_refused(folder, seed):
+    """Bytes changed at random: an error is an InputError, never another one."""
+    rng = np.random.default_rng(seed)
+    matrix_files()
+    for name in ("a.npy", "b.npz", "e.safetensors", "h.csv", "k.csv.gz", "n.jsonl", "r.parquet", "t.parquet"):
+        whole = np.frombuffer((folder / name).read_bytes(), dtype=np.uint8)
+        for _ in range(40):
+            bad = whole.copy()
+            bad[rng.integers(min(len(bad), rng.choice([200, 10**6])), size=rng.integers(1, 4))] = (
+                rng.integers(256)
+            )
+            (folder / f"bad-{name}").write_bytes(
+                bad.tobytes()[: rng.integers(1, len(bad) + 1) if rng.random() < 0.2 else None]
+            )
+            with suppress(InputError):
+                probs_of(f"bad-{name}")
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
 def test_text_that_is_not_utf_8_is_called_that(encoding):
     write("y.csv", [["label"], *columns(["dög"] * 40)], encoding=encoding)
-    refused("y.csv cannot be read as .csv: it is not text in UTF-8", read_labels, "y.csv", 40, NAMES)
-
-
-def test_arrays_of_python_objects_are_called_what_they_are():
-    np.save("y.npy", np.array(NAMED, dtype=object), allow_pickle=True)
-    np.savez("y.npz", labels=np.array(NAMED, dtype=object))
-    for name in ("y.npy", "y.npz"):
-        refused("astype(str)", read_labels, name, 40)
+    refused("y.csv cannot be read as .csv: it is not text in UTF-8", labels_of, "y.csv", NAMES)
 
 
 # Headers
 
 
-def test_zeros_and_ones_and_ranks_are_no_header():
-    for rows in ([[0, 1], [1, 0], [0, 1]], [[1, 0], [0.2, 0.8]]):
-        write("a.csv", rows)
-        assert read_matrix("a.csv").values.tolist() == rows
-    write("a.csv", [[3, 1, 2], [1, 2, 3]])
-    assert len(read_matrix("a.csv").values) == 2
-    write("a.csv", [range(3), [0, 0, 1], *ROWS])  # certain rows do not hide a header
-    assert len(read_matrix("a.csv").values) == 41
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("0,1\n1,0\n0,1\n", 3),
+        ("1,0\n0.2,0.8\n", 2),
+        ("3,1,2\n1,2,3\n", 2),
+        ("0,1,2\n0,0,1\n0.5,0.25,0.25\n", 2),  # certain rows do not hide a header
+        ("0,1\n0.25,0.75\n1.0,0.0\n", 2),  # as pandas writes it
+        ("0,1\n", 1),
+        ("30,10,20\n0.5,0.25,0.25\n", 1),
+        ("0.7,0.3\n\n\n", 1),
+    ],
+)
+def test_a_header_of_numbers_is_told_from_a_point_by_how_it_is_written(folder, text, rows):
+    (folder / "two.csv").write_text(text)
+    assert len(probs_of("two.csv")) == rows
 
 
-def test_a_header_of_0_and_1_is_told_from_a_point_by_how_it_is_written(folder):
-    for below, header in {
-        "0.25,0.75\n1.0,0.0\n": True,  # as pandas writes it
-        "0.25,0.75\n": True,
-        "1,0\n0,1\n": False,
-        "": False,
-    }.items():
-        (folder / "two.csv").write_text("0,1\n" + below)
-        assert len(read_matrix("two.csv").values) == below.count("\n") + (not header)
+def test_a_header_that_may_be_a_point_and_a_point_with_a_hole_are_refused(folder):
     (folder / "two.csv").write_text("0,1\n0.25,0.75\n1,0\n")
-    refused("may be a header or a point", read_matrix, "two.csv")
-    (folder / "none.csv").write_text("0,1,2\n")
-    refused("has a header and nothing below it", read_matrix, "none.csv")
+    refused("may be a header or a point", probs_of, "two.csv")
+    for cell in ("", "NA", "0.0.1"):
+        (folder / "first.csv").write_text(f"0.7,{cell},0.3\n0.5,0.25,0.25\n")
+        refused(f"found {cell!r} in its first line", probs_of, "first.csv")
 
 
 @pytest.mark.parametrize(
@@ -312,45 +390,33 @@ def test_numbers_in_a_header_are_names_unless_they_are_the_places(header):
     write("all.csv", [[*header, "label"], *([*row, y] for row, y in zip(rows, labels, strict=True))])
     write("p.csv", [header, *rows])
     write("y.csv", columns(labels))
-    np.save("y.npy", labels)
     write_parquet("p.parquet", **{str(c): [row[j] for row in rows] for j, c in enumerate(header)})
-    for files in ("all.csv all.csv", "p.csv y.csv", "p.csv y.npy", "p.parquet y.npy"):
-        probs, given = files.split()
-        matrix, read, classes = read_points(probs, given)
+    for files in ("all.csv all.csv", "p.csv y.csv", "p.parquet y.csv"):
+        matrix, read, classes = read_points(*files.split())[:3]
         assert classes == [str(each) for each in header]
         assert [classes[i] for i in matrix.argmax(axis=1)] == read.tolist() == [str(y) for y in labels]
     # Classes known by number are found where the header says; names in another order are put in order.
     if sorted(header) == list(range(k)):
-        assert read_points("p.csv", "y.npy", k=k)[0].argmax(axis=1).tolist() == labels
-    turned, known = inputs.read_rows("p.csv", sorted(header))
-    assert [known[i] for i in turned.argmax(axis=1)] == labels
+        assert probs_of("p.csv", k=k).argmax(axis=1).tolist() == labels
+    known = sorted(header)
+    assert [known[i] for i in probs_of("p.csv", classes=known).argmax(axis=1)] == labels
 
 
 @pytest.mark.parametrize("first", ["0", "2", "5", "1.5"])
 def test_a_number_too_many_is_never_taken_for_a_header(first):
     """It may be a label, and then all others would belong to other rows."""
-    np.save("p.npy", PROBS)
-    write("p.csv", [NAMES, *ROWS])
     write("y.csv", [[first], *columns(LABELS)])
-    for probs in ("p.npy", "p.csv"):
-        words = f"y.csv holds 41 labels, but {probs} has 40 rows; if its first line is a header, give y.csv:"
-        refused(f"{words}HEADER", read_points, probs, "y.csv")
-        assert read_points(probs, f"y.csv:{first}")[1].shape == (40,)
-
-
-def test_a_header_that_can_be_nothing_else_is_one():
-    write("a.csv", [["0"], *columns(NAMED)])
-    write("b.csv", [["", "0"], *enumerate(LABELS)])
-    write("c.csv", [["label"], *columns(LABELS[1:])])
-    assert read_labels("a.csv", 40, NAMES).tolist() == NAMED
-    assert read_labels("b.csv", 40).tolist() == LABELS.tolist()
-    assert read_labels("c.csv", 40).tolist() == LABELS[1:].tolist()  # too few, but numbers
+    words = (
+        "y.csv holds 41 values, but known.npy has 40 rows; if its first line is a header, give y.csv:HEADER"
+    )
+    refused(words, labels_of, "y.csv")
+    assert labels_of(f"y.csv:{first}").shape == (40,)
 
 
 @pytest.mark.parametrize("names", [["-1", "1", "2"], ["0.0", "1.0", "2.0"], ["nan", "fra", "inf"]])
 def test_names_that_python_reads_as_numbers_are_names_in_a_header(names):
     write("p.csv", [[*names, "label"], *([*row, names[0]] for row in ROWS)])
-    matrix, given, classes = read_points("p.csv", "p.csv:label")
+    matrix, given, classes = read_points("p.csv", "p.csv:label")[:3]
     assert np.array_equal(matrix.astype(np.float32), PROBS)
     assert (classes, set(given.tolist())) == (names, {names[0]})
 
@@ -363,7 +429,7 @@ def test_one_table_may_hold_probabilities_and_labels(ending):
     write("all.csv", [["id", *NAMES, "animal"], *beside(IDS, ROWS, NAMED)])
     by_name = {name: PROBS[:, i] for i, name in enumerate(NAMES)}
     write_parquet("all.parquet", id=np.arange(40), **by_name, animal=NAMED)
-    matrix, given, classes = read_points(f"all.{ending}", f"all.{ending}:animal")
+    matrix, given, classes = read_points(f"all.{ending}", f"all.{ending}:animal")[:3]
     assert np.array_equal(matrix.astype(np.float32), PROBS)
     assert (given.tolist(), classes) == (NAMED, NAMES)
     refused("holds no 'fruit', but id, ant, bee", read_points, f"all.{ending}", f"all.{ending}:fruit")
@@ -373,22 +439,21 @@ def test_labels_beside_probabilities_need_a_header_and_may_stand_first():
     write("all.csv", beside([None] * 40, ROWS, LABELS))
     refused("all.csv has no header, so its labels", read_points, "all.csv", "all.csv")
     write("all.csv", [["animal", *NAMES], *beside(NAMED, ROWS)])
-    assert np.array_equal(read_points("all.csv", "all.csv:animal")[0].astype(np.float32), PROBS)
+    assert np.array_equal(probs_of("all.csv", labels="all.csv:animal").astype(np.float32), PROBS)
     write("all.csv", [range(4), *beside([None] * 40, ROWS, LABELS)])
-    matrix, given, classes = read_points("all.csv", "all.csv:3")
+    matrix, given, classes = read_points("all.csv", "all.csv:3")[:3]
     assert np.array_equal(matrix.astype(np.float32), PROBS)
     assert (given.tolist(), classes) == (LABELS.tolist(), None)
-    write("all.csv", [["id", *NAMES, "given", "worker"], *beside(IDS, ROWS, NAMED, WORKERS)])
-    refused("all.csv has 6 columns", read_points, "all.csv", "all.csv")
 
 
 def test_known_classes_are_found_among_other_columns():
     write("all.csv", [["remark", *NAMES[::-1], "x"], *beside(IDS, PROBS[:, ::-1].tolist(), NAMED)])
-    matrix, classes = inputs.read_rows("all.csv", NAMES)
-    assert np.array_equal(matrix.astype(np.float32), PROBS)
-    assert classes == NAMES
+    assert np.array_equal(probs_of("all.csv", classes=NAMES).astype(np.float32), PROBS)
     write("p.csv", [["file", "ant", "bee", "Dög"], *beside(IDS, ROWS)])
-    refused("p.csv has no column 'dög'; its columns are file, ant", inputs.read_rows, "p.csv", NAMES)
+    words = "p.csv has no column 'dög' (did you mean 'Dög'?); its columns are file, ant"
+    refused(words, probs_of, "p.csv", classes=NAMES)
+    write("percent.csv", [[10, 0, 90], [33.3, 33.3, 33.4]])
+    refused("percent.csv has no column '1'", probs_of, "percent.csv", k=3)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
@@ -406,42 +471,16 @@ def test_a_column_called_label_is_taken_and_no_other(ending):
         else:
             rows = columns(*table.values())
             write_json(f"{name}.jsonl", [dict(zip(table, row, strict=True)) for row in rows])
-    words = f"crowd.{ending} has 3 columns: id, given, worker; name the one that is meant, as crowd.{ending}:"
-    refused(f"{words}given", read_labels, f"crowd.{ending}", 40, NAMES)
-    refused("has 2 columns: label, labels", read_labels, f"two.{ending}", 40, NAMES)
-    assert read_labels(f"crowd.{ending}:given", 40, NAMES).tolist() == NAMED
-    assert read_labels(f"audit.{ending}", 40, NAMES).tolist() == NAMED
-    refused("has 3 columns: id, label, checked", read_clean, f"audit.{ending}", 40, NAMES)
-    assert read_clean(f"audit.{ending}:checked", 40, NAMES).tolist() == NAMED_TRUE
+    words = f"crowd.{ending} has 3 columns, among them given, worker; name the one that is meant, as crowd."
+    refused(f"{words}{ending}:given", labels_of, f"crowd.{ending}", NAMES)
+    refused("has 2 columns, among them label, labels", labels_of, f"two.{ending}", NAMES)
+    assert labels_of(f"crowd.{ending}:given", NAMES).tolist() == NAMED
+    assert labels_of(f"audit.{ending}", NAMES).tolist() == NAMED
+    assert labels_of(f"audit.{ending}", NAMES, true=True).tolist() == NAMED_TRUE
+    assert clean_of(f"audit.{ending}", NAMES).tolist() == NAMED_TRUE
 
 
-@pytest.mark.parametrize("start", [0, 1])
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_a_column_that_numbers_the_rows_is_no_class(start, shuffled):
-    order = np.random.default_rng(0).permutation(40) if shuffled else np.arange(40)
-    numbered = beside((order + start).tolist(), ROWS)
-    write("bare.csv", numbered)
-    write("named.csv", [["image", *NAMES], *numbered])
-    for name in ("bare.csv", "named.csv"):
-        refused("seems to number its rows in the first column", inputs.read_rows, name)
-
-
-def test_numbers_that_are_data_are_not_taken_for_row_numbers_or_headers():
-    counts = np.random.default_rng(0).integers(0, 10**6, size=(40, 3))
-    write("counts.csv", counts.tolist())
-    assert np.array_equal(inputs.read_rows("counts.csv")[0], counts)
-    write("headed.csv", [range(3), *counts.tolist()])  # as pandas writes it
-    assert np.array_equal(inputs.read_rows("headed.csv", k=3)[0], counts)
-    write("one.csv", [[3, 5, 2]])
-    assert inputs.read_rows("one.csv")[0].tolist() == [[3, 5, 2]]
-    write_parquet("none.parquet", a=np.zeros(0), b=np.zeros(0), c=np.zeros(0))
-    assert inputs.read_rows("none.parquet")[0].shape == (0, 3)
-    write("percent.csv", [[10, 0, 90], [33.3, 33.3, 33.4]])
-    with pytest.raises(InputError, match="not the numbers of the 3 classes"):
-        inputs.read_rows("percent.csv", k=3)
-
-
-# What is missing or wrong
+# What is missing or wrong in labels
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "nan", "None"])
@@ -452,92 +491,59 @@ def test_a_label_that_is_missing_is_told_by_its_row(cell, classes):
     write("y.csv", [["id", "label"], *enumerate(given)])
     write("bare.csv", columns(given))
     write_parquet("y.parquet", label=[str(each) if each != cell else None for each in given])
-    for name in ("y.csv", "y.csv:label", "y.parquet", *(["bare.csv"] if cell else [])):
-        refused("has no label in row 4; drop such rows first", read_labels, name, 40, classes)
+    for name in ("y.csv", "y.csv:label", "y.parquet", "bare.csv"):
+        refused("has no label in row 4; drop such rows first", labels_of, name, classes)
 
 
-def test_nothing_shifts_against_other_files(folder):
-    """What is missing in one file must not be closed up in silence."""
-    for text, words in {
-        "1\n\n2\n": "has an empty line, 2, above others",
-        "id,label\n0,3\n1\n2,0\n": "line 3 has 1 cells, not 2",
-    }.items():
-        (folder / "bad.csv").write_text(text)
-        refused(words, read_labels, "bad.csv")
-    (folder / "good.csv").write_text("1\n0\n2\n\n\n")
-    assert read_labels("good.csv").tolist() == [1, 0, 2]
-    for cell in ("", "NA", "0.0.1"):
-        (folder / "first.csv").write_text(f"0.7,{cell},0.3\n0.5,0.25,0.25\n")
-        refused(f"found {cell!r} in its first line", read_matrix, "first.csv")
-
-
-def test_a_label_that_is_no_class_is_told_with_its_file():
+def test_a_label_that_is_no_class_is_told_with_its_place_and_the_nearest_name():
     write("p.csv", [NAMES, *ROWS])
-    write("y.csv", [*columns(NAMED[:-1]), ["antt"]])
-    np.save("y.npy", np.append(LABELS[:-1], 3))
-    for name, odd in (("y.csv", "'antt'"), ("y.npy", "'3'")):
-        refused(f"{name} holds {odd}, which is none of the classes ant, bee", read_points, "p.csv", name)
-    write("p.csv", [range(1, 4), *ROWS])  # names that are numbers are never places
-    np.save("y.npy", LABELS)
-    refused("y.npy holds '0', which is none of the classes 1, 2, 3", read_points, "p.csv", "y.npy")
+    write("y.csv", [["id", "label"], *enumerate([*NAMED[:-2], "antt", "Dög"])])
+    words = "y.csv holds labels that are none of the classes ant, bee, dög: 'antt' in line 40 (did you mean "
+    refused(f"{words}'ant'?), 'Dög' in line 41 (did you mean 'dög'?)", read_points, "p.csv", "y.csv")
+    write("y.csv", columns([*NAMED[:-6], *"uvwxyz"]))
+    refused("'y' in line 39 and 1 others", read_points, "p.csv", "y.csv")
+    write_json("y.jsonl", [*NAMED[:-1], "antt"])
+    refused("'antt' in row 39", read_points, "p.csv", "y.jsonl")
 
 
 def test_checked_labels_may_begin_and_end_with_gaps(folder):
     (folder / "y.csv").write_text("\n".join(["", *map(str, TRUE[1:9]), *[""] * 40]))
-    assert read_clean("y.csv", 40).tolist() == [None, *TRUE[1:9].tolist(), *[None] * 31]
+    assert clean_of("y.csv").tolist() == [None, *TRUE[1:9].tolist(), *[None] * 31]
 
 
 # Class names
 
 
-@pytest.mark.parametrize("name", ["names.txt", "names", "names.json", "names.csv", "header.csv"])
+@pytest.mark.parametrize(
+    "name", ["names.txt", "names", "names.json", "names.csv", "header.csv", "titled.csv"]
+)
 def test_class_names_come_from_lines_lists_and_columns(folder, name):
     for file, encoding in (("names.txt", "utf-8-sig"), ("names", "utf-8")):
         (folder / file).write_text("\n".join(NAMES) + "\n", encoding=encoding)
     (folder / "names.json").write_text(json.dumps(NAMES))
     write("names.csv", columns(NAMES))
     write("header.csv", [["id", "name"], *enumerate(NAMES)])
-    assert read_classes(name, 3) == NAMES
-
-
-@pytest.mark.parametrize(
-    ("header", "rows"),
-    [
-        (NAMES, ROWS),
-        (["id", *NAMES, "label", "checked"], [["a", *row, "ant", ""] for row in ROWS]),
-        (["id", *NAMES, "label"], [[7, *row, 1] for row in ROWS]),
-        (NAMES, np.eye(3).tolist()),
-        (NAMES[:1], columns(NAMES[1:])),
-        (["class"], columns(NAMES)),
-        (["animal"], columns(NAMES)),
-    ],
-    ids=["probs", "id and labels", "numbers", "one-hot", "column", "titled", "titled otherwise"],
-)
-def test_class_names_come_from_a_header_or_a_column_and_order_named_columns(header, rows):
-    write("names.csv", [header, *rows])
-    np.save("a.npy", PROBS)
+    write("titled.csv", columns(["class", *NAMES]))
+    assert read_class_list(name) == NAMES
     turned = beside([None] * 40, PROBS[:, ::-1].tolist(), NAMED, IDS)
     write("b.csv", [[*NAMES[::-1], "label", "remark"], *turned])
-    for probs, labels in (("a.npy", "b.csv:label"), ("b.csv", "b.csv:label")):
-        matrix, given, classes = read_points(probs, labels, names="names.csv")
-        assert np.array_equal(matrix.astype(np.float32), PROBS)
-        assert (given.tolist(), classes) == (NAMED, NAMES)
+    matrix, given, classes = read_points("b.csv", "b.csv:label", names=name)[:3]
+    assert np.array_equal(matrix.astype(np.float32), PROBS)
+    assert (given.tolist(), classes) == (NAMED, NAMES)
 
 
 @pytest.mark.parametrize(
-    ("text", "name", "words"),
+    ("text", "words"),
     [
-        ("ant\nbee", "names.txt", "must hold 3 different names"),
-        ("ant\nbee\nbee", "names.txt", "found 3, 2 of them different"),
-        ('{"a": 1}', "names.json", "must hold a list of names"),
-        ("[1, 2, 3]", "names.json", "must hold a list of names"),
-        ("[", "names.json", "cannot be read as JSON"),
-        ("[" * 100_000, "names.json", "cannot be read as JSON"),
+        ('{"a": 1}', "must hold a list of names"),
+        ("[1, 2, 3]", "must hold a list of names"),
+        ("[", "cannot be read as JSON"),
+        ("[" * 100_000, "cannot be read as JSON"),
     ],
 )
-def test_class_names_that_cannot_be_used_are_told(folder, text, name, words):
-    (folder / name).write_text(text)
-    refused(words, read_classes, name, 3)
+def test_class_names_that_cannot_be_used_are_told(folder, text, words):
+    (folder / "names.json").write_text(text)
+    refused(words, read_class_list, "names.json")
 
 
 def test_class_names_with_commas_are_read_whole():

@@ -1,6 +1,7 @@
-"""Files as people have them: gaps in the labels, other separators, ids, and advice that suits."""
+"""Files as people have them: joined by ids, with gaps, other separators, and columns that are no class."""
 
 import csv
+import json
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ NAMES, IDS = [f"c{i}" for i in range(K)], [f"p{i}" for i in range(N)]
 NAMED, NAMED_TRUE = [NAMES[i] for i in NOISY], [NAMES[i] for i in TRUE]
 NOISE = ("--noise", "0.2", "--guarantee", "none")
 WITH_IDS = [["id", *NAMES], *([i, *row] for i, row in zip(IDS, PROBS.tolist(), strict=True))]
+ORDER = np.random.default_rng(1).permutation(N)
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +31,11 @@ def folder(tmp_path, monkeypatch):
     write("crowd.csv", [["id", "given", "worker"], *zip(IDS, NAMED, TRUE, strict=True)])
     (tmp_path / "names.txt").write_text("\n".join(NAMES))
     return tmp_path
+
+
+def threshold(*arguments, **options):
+    done("calibrate", *arguments, "-o", "found.json", **options)
+    return nacp.load("found.json").threshold
 
 
 # Which column
@@ -52,177 +59,151 @@ def folder(tmp_path, monkeypatch):
 def test_no_command_takes_a_column_in_silence(command):
     done("calibrate", "p.csv", "y.csv", *NOISE)
     said = done(*command.split(), code=2)
-    assert said.startswith("Error: crowd.csv has 3 columns: id, given, worker; name the one that is meant")
+    assert said.startswith("Error: crowd.csv has 3 columns, among them given, worker; name the one that is")
 
 
-def test_a_column_is_not_compared_with_itself():
-    """An audit of a column with itself would find no error at all."""
-    for noisy, clean in [
-        ("audit.csv", "audit.csv:label"),
-        ("audit.csv:checked", "./audit.csv:checked"),
-        ("audit.csv", "audit.csv"),
-    ]:
-        assert "is given twice" in done("noise", "audit", noisy, clean, "--classes", "n.txt", code=2)
-    said = done("calibrate", "p.csv", "audit.csv", "--clean", "audit.csv:label", code=2)
-    assert "is given twice, as the labels and as the true labels; name the columns" in said
+def test_a_column_is_found_by_its_name_and_never_compared_with_itself():
+    names = ("--classes", "names.txt")
+    for noisy, clean in [("audit.csv", "audit.csv:label"), ("audit.csv:checked", "./audit.csv:checked")]:
+        assert "is given twice" in done("noise", "audit", noisy, clean, *names, code=2)
+        assert "is given twice" in done("calibrate", "p.csv", noisy, "--clean", clean, code=2)
+    done("noise", "audit", "audit.csv", "audit.csv", *names)  # label, and checked
+    found = nacp.noise_from_audit(NOISY, TRUE, k=K, classes=NAMES)
+    assert nacp.estimation.load("noise.json") == found
 
 
 def test_columns_that_are_no_class_are_left_out_where_it_is_known_which_are():
+    some = [true if i % 2 else "" for i, true in enumerate(NAMED_TRUE)]
+    rows = [[*row, y, t] for row, y, t in zip(WITH_IDS[1:], NAMED, some, strict=True)]
     header = [*WITH_IDS[0], "label", "checked"]
-    rows = [
-        [*row, y, t if i % 2 else ""]
-        for i, (row, y, t) in enumerate(zip(WITH_IDS[1:], NAMED, NAMED_TRUE, strict=True))
-    ]
     write("two.csv", [header, *rows])
     write("all.csv", [[*header, "remark"], *([*row, "a remark"] for row in rows)])
-    done("calibrate", "p.csv", "y.csv", "--clean", "two.csv:checked", "-o", "a.json")
-    done("calibrate", "two.csv", "two.csv:label", "--clean", "two.csv:checked", "-o", "b.json")
+    wanted = nacp.calibrate(PROBS, NOISY, clean=np.where(np.arange(N) % 2, TRUE, -1)).threshold
+    assert threshold("p.csv", "y.csv", "--clean", "two.csv") == wanted
+    assert threshold("two.csv", "two.csv", "--clean", "two.csv:checked") == wanted
     clean = ["--clean", "all.csv:checked", "--classes", "names.txt"]
-    done("calibrate", "all.csv", "all.csv:label", *clean, "-o", "c.json")
-    assert nacp.load("a.json") == nacp.load("b.json") == nacp.load("c.json")
-    said = done("calibrate", "all.csv", "all.csv:label", *NOISE, code=2)
+    assert threshold("all.csv", "all.csv:label", *clean) == wanted
+    said = done("calibrate", "all.csv", "all.csv:label", "--clean", "all.csv", *NOISE, code=2)
+    assert "found 'a remark' in line 2, column 'remark'; " in said
     assert "or say by --classes FILE which columns are meant" in said
+    # Classes are never proposed as labels, and a misspelt column gets the nearest one.
+    write("many.csv", [[*header[:-1], "truth"], *rows])
+    said = done("calibrate", "many.csv", "many.csv", "--clean", "many.csv:lable", code=2)
+    assert "many.csv holds no 'lable', but id, c0" in said
+    assert "(did you mean 'label'?)" in said
+    write("many.csv", [["id", *NAMES, "given", "truth"], *rows])
+    said = done("calibrate", "many.csv", "many.csv", *NOISE, code=2)
+    assert (
+        "many.csv has 7 columns, among them given, truth; name the one that is meant, as many.csv:given"
+        in said
+    )
 
 
-# Gaps
+# Joins
 
 
-def test_rows_without_a_label_are_named_and_can_be_left_out():
-    kept = [i for i in range(N) if i not in (4, 7, 250)]
-    labels = [NAMED[i] if i in kept else "" for i in range(N)]
-    write("gaps.csv", [["id", "label"], *zip(IDS, labels, strict=True)])
-    np.save("gaps.npy", np.where(np.isin(np.arange(N), kept), NOISY, -1))
-    said = done("calibrate", "p.csv", "gaps.csv", *NOISE, code=2)
-    assert "gaps.csv has no label in row 4 and in 2 others; drop such rows first" in said
-    assert "--drop-unlabelled" in said
-    wanted = nacp.calibrate(PROBS[kept], NOISY[kept], noise=0.2, guarantee="none")
-    for given in (("p.csv", "gaps.csv"), ("probs.npy", "gaps.npy")):
-        said = done("calibrate", *given, *NOISE, "--drop-unlabelled", "-o", "left.json")
-        assert "Left out: 3 of 300 rows without a label." in said
-        assert nacp.load("left.json").threshold == wanted.threshold
-    points = ("probs.npy", "gaps.npy", "--drop-unlabelled")
-    told = done("diagnose", "left.json", *points)
-    assert on_one_line(wanted.diagnose(PROBS[kept], NOISY[kept])) in plain(told)
-    assert "Left out: 3 of 300" in done("compare", *points, "--noise", "0.2", "--score", "hps")
-    said = done("calibrate", *points, "--clean", "labels.npy", code=2)
-    assert "--drop-unlabelled is of no use with checked labels" in said
+@pytest.mark.parametrize("column", ["id", "ITEMS", "photo", ""])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "npz"])
+def test_files_are_joined_by_ids_in_any_order(kind, column):
+    frame = pd.DataFrame({"label": NOISY, "checked": TRUE, column: IDS}, index=None)
+    some = frame.iloc[ORDER[:200]]
+    option = ["--id", "photo"] if column == "photo" else []
+    for name, part in {"all": frame.iloc[ORDER], "some": some}.items():
+        if kind == "npz":
+            np.savez(
+                f"{name}.npz",
+                labels=part.label,
+                checked=part.checked,
+                **{column or "id": np.array(part[column], str)},
+            )
+        elif kind == "csv":
+            part[[column, "label", "checked"]].to_csv(f"{name}.csv", index=False)
+        elif column == "":
+            part.set_index("", drop=False)[["", "label", "checked"]].to_csv(f"{name}.csv", index=False)
+        elif kind == "jsonl":
+            part.to_json(f"{name}.jsonl", orient="records", lines=True)
+        else:
+            part.to_parquet(f"{name}.parquet", index=False)
+    kind = "csv" if column == "" and kind != "npz" else kind
+    write("p.csv", [[column or "id", *NAMES], *WITH_IDS[1:]])
+    wanted = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none").threshold
+    assert threshold("p.csv", f"all.{kind}:label" if kind != "npz" else "all.npz", *NOISE, *option) == wanted
+    # A part of the labels, and a part of the checked ones.
+    labels = f"some.{kind}:label" if kind != "npz" else "some.npz"
+    said = done("calibrate", "p.csv", labels, *NOISE, *option)
+    absent = sorted(ORDER[200:])[:3]
+    assert (
+        f"Left out: 100 of 300 rows of p.csv that some.{kind} does not have, such as p{absent[0]}, p" in said
+    )
+    kept = np.sort(ORDER[:200])
+    found = nacp.calibrate(PROBS[kept], NOISY[kept], noise=0.2, guarantee="none")
+    assert nacp.load("cal.json").threshold == found.threshold
+    clean = np.where(np.isin(np.arange(N), kept), TRUE, -1)
+    for where in (("p.csv", "all"), ("probs.npy", "y.csv")):
+        if where[0] == "probs.npy":
+            if option:
+                continue
+            given = (*where, "--classes", "names.txt")  # the labels name the rows
+        else:
+            given = ("p.csv", f"all.{kind}:label" if kind != "npz" else "all.npz")
+        found = threshold(*given, "--clean", f"some.{kind}:checked", *option)
+        assert found == nacp.calibrate(PROBS, NOISY, clean=clean).threshold
 
 
-def test_an_audit_takes_the_items_that_have_both_labels():
-    rows = [[i, NOISY[i] if i != 9 else "", TRUE[i] if i % 3 == 0 else ""] for i in range(N)]
-    write("some.csv", [["id", "given", "checked"], *rows])
-    audit = ("noise", "audit", "some.csv:given", "some.csv:checked", "--k", "4", "-o", "n.json")
-    assert "Left out: 201 of 300 items without a label or a true one." in done(*audit)
-    both = [i for i in range(0, N, 3) if i != 9]
-    assert nacp.estimation.load("n.json") == nacp.noise_from_audit(NOISY[both], TRUE[both], k=4)
-    write("some.csv", [["id", "given", "checked"], *([*row[:2], ""] for row in rows)])
-    assert "has no label for an item that has a noisy one" in done(*audit, code=2)
+def test_rows_without_a_partner_are_counted_and_named():
+    write("more.csv", [["id", "label"], *zip(IDS, NAMED, strict=True), ["x1", "c0"], ["x2", "c1"]])
+    said = done("calibrate", "p.csv", "more.csv", *NOISE)
+    assert "Left out: 2 of 302 rows of more.csv that p.csv does not have, such as x1, x2." in said
+    write("other.csv", [["id", "label"], *zip(range(100, 100 + N), NAMED, strict=True)])
+    said = done("calibrate", "p.csv", "other.csv", *NOISE, code=2)
+    assert "other.csv has rows called 100, 101, and p.csv has p0, p1: none has a partner; rename" in said
+    write("twice.csv", [["id", "label"], *zip([*IDS[:-1], "p0"], NAMED, strict=True)])
+    assert "twice.csv has the id 'p0' more than once" in done(
+        "calibrate", "p.csv", "twice.csv", *NOISE, code=2
+    )
+    write("bare.csv", [["label"], *([each] for each in NAMED[:9])])
+    said = done("calibrate", "p.csv", "bare.csv", *NOISE, code=2)
+    assert "bare.csv holds 9 values, but p.csv has 300 rows; to join them, both need a column of ids" in said
+    # pandas numbers rows in a first column without a name.
+    pd.DataFrame({"label": NAMED}).to_csv("numbered.csv")
+    wanted = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none").threshold
+    assert threshold("p.csv", "numbered.csv", *NOISE) == wanted
+    pd.DataFrame(PROBS[ORDER], columns=NAMES, index=ORDER).to_csv("turned.csv")
+    assert threshold("turned.csv", "numbered.csv", *NOISE) == wanted
+    assert "--id names a column, and p.csv has none" in done(
+        "predict", "found.json", "probs.npy", "--id", "x", code=2
+    ).replace("probs.npy", "p.csv")
 
 
-def test_items_without_an_answer_are_written_empty_and_told(folder):
-    rows = [[f"i{i}", f"w{j}", (i + j) % 2] for i in range(40) for j in range(3) if i not in (5, 6)]
-    write("long.csv", [["task", "worker", "label"], *rows])
-    (folder / "items.txt").write_text("".join(f"i{i}\n" for i in range(40)))
-    words = ("noise", "annotators", "long.csv", "--labels", "out.csv", "--items", "items.txt")
-    said = plain(done(*words, "--model", "matrix"))
-    assert "out.csv, the labels; 2 of 40 items have none: calibrate with --drop-unlabelled" in said
-    with open("out.csv") as file:
-        written = list(csv.DictReader(file))
-    assert [row["items"] for row in written if not row["label"]] == ["i5", "i6"]
-    (folder / "items.txt").write_text("x1\nx2\n")
-    assert "--items names 'x1', which the labels do not have" in done(*words, code=2)
-
-
-def test_a_label_matrix_of_numbers_goes_with_named_columns():
-    """Snorkel's matrix has -1 where a function abstains; the probabilities come from a table with names."""
-    rng = np.random.default_rng(5)
-    votes = np.stack([nacp.UniformNoise(0.2).sample(TRUE, K, random_state=i) for i in range(3)], axis=1)
-    votes[rng.random(votes.shape) < 0.4] = -1
-    empty = np.all(votes == -1, axis=1)
-    assert 5 < empty.sum() < 100
-    np.save("votes.npy", votes)
-    np.save("some.npy", votes[~empty])
-    write("some.csv", [NAMES, *PROBS[~empty].tolist()])
-    wanted = nacp.calibrate(PROBS[~empty], votes[~empty], noise=0.2)
-    done("calibrate", "some.csv", "some.npy", "--noise", "0.2")
-    assert nacp.load("cal.json").threshold == wanted.threshold
-    said = done("calibrate", "p.csv", "votes.npy", "--noise", "0.2", "--drop-unlabelled")
-    assert f"Left out: {empty.sum()} of" in said
-    assert nacp.load("cal.json").threshold == wanted.threshold
-
-
-# Separators
-
-
-@pytest.mark.parametrize(("mark", "typed"), [(";", ";"), ("\t", "tab"), ("|", "|")])
-def test_the_separator_may_be_another(mark, typed):
-    done("calibrate", "p.csv", "y.csv", *NOISE, "-o", "a.json")
-    write("p2.csv", WITH_IDS, mark)
-    write("y2.csv", [["id", "label"], *zip(IDS, NAMED, strict=True)], mark)
-    done("calibrate", "p2.csv", "y2.csv", *NOISE, "-o", "b.json", "--separator", typed)
-    assert nacp.load("a.json") == nacp.load("b.json")
-    done("predict", "b.json", "p2.csv", "-o", "sets.csv", "--separator", typed)
-    with open("sets.csv", newline="", encoding="utf-8") as file:
-        assert file.readline() == mark.join(["row", "id", "label"]) + "\r\n"
-    done("calibrate", "p.csv", "y.csv", *NOISE)  # it is not kept
-    said = done("calibrate", "p2.csv", "y2.csv", *NOISE, code=2)
-    assert "p2.csv" in said
-    assert mark == "|" or f"give --separator {typed if mark != ';' else repr(mark)}" in said
-
-
-def test_a_separator_is_for_the_files_that_have_it_and_allows_decimal_commas():
-    """One table from a German spreadsheet, and one from elsewhere."""
-    german = [[f"{value:.17g}".replace(".", ",") for value in row] for row in PROBS.tolist()]
-    write("german.csv", [NAMES, *german], ";")
-    assert "give --separator ';'" in done("calibrate", "german.csv", "y.csv", *NOISE, code=2)
-    done("calibrate", "german.csv", "y.csv", *NOISE, "--separator", ";")
-    wanted = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none")
-    assert nacp.load("cal.json").threshold == wanted.threshold
-    # A comma in the header, and numbers with points.
-    write("odd.csv", [["x, y", *NAMES[1:], "truth"], *([*row, 0] for row in PROBS.tolist())], ";")
-    for labels in ("y.csv", "odd.csv:truth"):
-        said = done("calibrate", "odd.csv", labels, *NOISE, code=2)
-        assert "odd.csv: its columns seem to be separated by ';'; give --separator ';'" in said
-    write("z.csv", [["id", "label", "checked"], *([i, i % K, i % K] for i in range(60))], ";")
-    audit = ("noise", "audit", "z.csv:label", "z.csv:checked", "--k", "4")
-    assert "z.csv: its columns seem to be separated by ';'; give --separator ';'" in done(*audit, code=2)
-    done(*audit, "--separator", ";")
-
-
-# Rows that have names
-
-
-@pytest.mark.parametrize("column", ["id", "items", "ID"])
-def test_rows_that_are_called_otherwise_in_another_file_are_refused(column):
-    table = pd.DataFrame({column: IDS, "label": NOISY, "checked": TRUE})
-    turned = table[::-1]
-    np.savez("turned.npz", items=np.array(IDS)[::-1], labels=NOISY[::-1])
-    table.to_csv("y.csv", index=False)
-    turned.to_csv("turned.csv", index=False)
-    turned.to_parquet("turned.parquet")
-    turned.to_json("turned.jsonl", orient="records", lines=True)
-    done("calibrate", "p.csv", "y.csv", *NOISE)
-    for other in ("turned.csv", "turned.csv:checked", "turned.npz", "turned.parquet", "turned.jsonl"):
-        said = done("calibrate", "p.csv", other, *NOISE, code=2)
-        assert f"{other} has 'p299' in row 0, where p.csv has 'p0'; put the rows of both in one order" in said
-    assert "where p.csv has" in done("evaluate", "cal.json", "p.csv", "turned.csv", code=2)
-    # Also of two files of labels, where the probabilities have no names.
-    given = ("calibrate", "probs.npy", "y.csv:label", "--clean")
-    done(*given, "y.csv:checked")
-    assert "turned.csv:checked has 'p299' in row 0" in done(*given, "turned.csv:checked", code=2)
-    audit = ("noise", "audit", "y.csv:label", "turned.csv:checked", "--k", str(K))
-    assert "'p299' in row 0, where y.csv:label has 'p0'" in done(*audit, code=2)
-    # Numbers of rows, as pandas writes them, are no names.
-    table.rename(columns={column: ""}).to_csv("index.csv", index=False)
-    done("calibrate", "p.csv", "index.csv:label", *NOISE)
-    turned.assign(**{column: range(N)}).to_csv("numbers.csv", index=False)
-    said = done("calibrate", "p.csv", "numbers.csv", *NOISE, code=2)
-    assert "if these are not the same ids, rename that column" in said
+def test_groups_truth_and_pairs_are_joined_too():
+    side = ["east" if i % 3 else "west" for i in range(N)]
+    rows = [[IDS[i], NAMED_TRUE[i], side[i], NAMED[i]] for i in ORDER]
+    write("about.csv", [["id", "truth", "side", "label"], *rows])
+    done(
+        "calibrate",
+        "p.csv",
+        "about.csv",
+        "--noise",
+        "0.2",
+        "--guarantee",
+        "none",
+        "--groups",
+        "about.csv:side",
+    )
+    wanted = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none", groups=np.array(side), classes=NAMES)
+    assert nacp.load("cal.json").thresholds == wanted.thresholds
+    sets = wanted.predict_set(PROBS, groups=np.array(side))
+    told = printed_json("evaluate", "cal.json", "p.csv", "about.csv", "--groups", "about.csv:side", code=None)
+    assert told["coverage"] == nacp.evaluate(sets, NAMED_TRUE).coverage
+    done("predict", "cal.json", "p.csv", "--groups", "about.csv:side", "-o", "sets.jsonl")
+    assert [sorted(line["labels"]) for line in json_lines("sets.jsonl")] == sets.to_lists()
+    done("noise", "audit", "y.csv", "about.csv:truth", "--classes", "names.txt")
+    assert nacp.estimation.load("noise.json") == nacp.noise_from_audit(NOISY, TRUE, k=K, classes=NAMES)
 
 
 @pytest.mark.parametrize("where", ["probs", "labels", "items"])
 def test_ids_are_carried_into_the_table_to_fill_in(where):
-    write("i.csv", [["text", "id"], *((f"text {i}", i) for i in IDS)])
+    write("i.csv", [["text", "id"], *((f"text {IDS[i]}", IDS[i]) for i in ORDER)])
     given = {
         "probs": ("p.csv", "labels.npy"),
         "labels": ("probs.npy", "y.csv", "--classes", "names.txt"),
@@ -234,6 +215,7 @@ def test_ids_are_carried_into_the_table_to_fill_in(where):
         rows = list(csv.DictReader(file))
     assert len(rows) >= 50
     assert [row["id"] for row in rows] == [f"p{row['row']}" for row in rows]
+    assert all(row["text"] == f"text {row['id']}" for row in rows if more)
     assert list(rows[0])[:3] == (["row", "text", "id"] if more else ["row", "id", "given"])
     filled = [row | {"checked": TRUE[int(row["row"])]} for row in rows]
     write("check.csv", [list(rows[0]), *(row.values() for row in filled)])
@@ -275,12 +257,131 @@ def test_a_class_that_is_called_id_names_no_rows(folder):
     assert (folder / "sets.csv").read_text().startswith("row,label\n")
 
 
+# Gaps
+
+
+def test_rows_without_a_label_are_named_and_can_be_left_out():
+    kept = [i for i in range(N) if i not in (4, 7, 250)]
+    labels = [NAMED[i] if i in kept else "" for i in range(N)]
+    write("gaps.csv", [["id", "label"], *zip(IDS, labels, strict=True)])
+    np.save("gaps.npy", np.where(np.isin(np.arange(N), kept), NOISY, -1))
+    for given in (("p.csv", "gaps.csv"), ("probs.npy", "gaps.npy")):
+        said = done("calibrate", *given, *NOISE, code=2)
+        assert f"{given[1]} has no label in row 4 and in 2 others; drop such rows first" in said
+        assert "--drop-unlabelled" in said
+        said = done("calibrate", *given, *NOISE, "--drop-unlabelled", "-o", "left.json")
+        assert "Left out: 3 of 300 rows without a label." in said
+        wanted = nacp.calibrate(PROBS[kept], NOISY[kept], noise=0.2, guarantee="none")
+        assert nacp.load("left.json").threshold == wanted.threshold
+    points = ("probs.npy", "gaps.npy", "--drop-unlabelled")
+    told = done("diagnose", "left.json", *points)
+    assert on_one_line(wanted.diagnose(PROBS[kept], NOISY[kept])) in plain(told)
+    assert "Left out: 3 of 300" in done("compare", *points, "--noise", "0.2", "--score", "hps")
+    write("truth.csv", [["checked"], *([each] for each in NAMED_TRUE)])
+    found = threshold(*points, "--clean", "truth.csv", "--classes", "names.txt")
+    assert found == nacp.calibrate(PROBS[kept], NOISY[kept], clean=TRUE[kept]).threshold
+
+
+def test_an_audit_takes_the_items_that_have_both_labels():
+    rows = [[i, NOISY[i] if i != 9 else "", TRUE[i] if i % 3 == 0 else ""] for i in range(N)]
+    write("some.csv", [["id", "given", "checked"], *rows])
+    audit = ("noise", "audit", "some.csv:given", "some.csv:checked", "--k", "4", "-o", "n.json")
+    assert "Left out: 201 of 300 items without a label or a true one." in done(*audit)
+    both = [i for i in range(0, N, 3) if i != 9]
+    assert nacp.estimation.load("n.json") == nacp.noise_from_audit(NOISY[both], TRUE[both], k=4)
+    write("some.csv", [["id", "given", "checked"], *([*row[:2], ""] for row in rows)])
+    assert "has no label for an item that has a noisy one" in done(*audit, code=2)
+
+
+def test_items_without_an_answer_are_written_empty_and_told(folder):
+    rows = [[f"i{i}", f"w{j}", (i + j) % 2] for i in range(40) for j in range(3) if i not in (5, 6)]
+    write("long.csv", [["task", "worker", "label"], *rows])
+    (folder / "items.txt").write_text("".join(f"i{i}\n" for i in range(40)))
+    words = ("noise", "annotators", "long.csv", "--labels", "out.csv", "--items", "items.txt")
+    said = plain(done(*words, "--model", "matrix"))
+    assert "out.csv, the labels; 2 of 40 items have none: calibrate with --drop-unlabelled" in said
+    with open("out.csv") as file:
+        written = list(csv.DictReader(file))
+    assert [row["items"] for row in written if not row["label"]] == ["i5", "i6"]
+    (folder / "items.txt").write_text("x1\nx2\n")
+    assert "--items names 'x1', which the labels do not have" in done(*words, code=2)
+
+
+def test_a_label_matrix_of_numbers_goes_with_named_columns():
+    """Snorkel's matrix has -1 where a function abstains; the probabilities come from a table with names."""
+    rng = np.random.default_rng(5)
+    votes = np.stack([nacp.UniformNoise(0.2).sample(TRUE, K, random_state=i) for i in range(3)], axis=1)
+    votes[rng.random(votes.shape) < 0.4] = -1
+    empty = np.all(votes == -1, axis=1)
+    assert 5 < empty.sum() < 100
+    np.save("votes.npy", votes)
+    wanted = nacp.calibrate(PROBS[~empty], votes[~empty], noise=0.2).threshold
+    assert threshold("p.csv", "votes.npy", "--noise", "0.2", "--drop-unlabelled") == wanted
+    assert f"Left out: {empty.sum()} of" in done(
+        "calibrate", "p.csv", "votes.npy", "--noise", "0.2", "--drop-unlabelled"
+    )
+
+
+# Separators, and what spreadsheets write and execute
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|", ","])
+def test_the_separator_is_seen_by_the_content(mark):
+    """A spreadsheet writes ';' where the decimal mark is a comma; a class may be called with one."""
+    names = ["x, y", *NAMES[1:]]
+    decimal = "," if mark == ";" else "."
+    probs = [[f"{value:.17g}".replace(".", decimal) for value in row] for row in PROBS.tolist()]
+    write("p2.csv", [["id", *names], *([i, *row] for i, row in zip(IDS, probs, strict=True))], mark)
+    write(
+        "y2.csv",
+        [["id", "text", "label"], *([i, "a; b, c", names[y]] for i, y in zip(IDS, NOISY, strict=True))],
+        mark,
+    )
+    wanted = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none").threshold
+    assert threshold("p2.csv", "y2.csv", *NOISE) == wanted
+    write("bare.csv", probs, mark)
+    assert threshold("bare.csv", "labels.npy", *NOISE) == wanted
+
+
+def test_cells_that_a_spreadsheet_would_execute_are_escaped_and_read_back(folder):
+    names, ids = ["=1+1", "+a", "@SUM(1)", "-b"], [f"=HYPERLINK({i})" for i in range(N)]
+    (folder / "names.json").write_text(json.dumps(names))
+    write("p.csv", [["id", *NAMES], *([i, *row] for i, row in zip(ids, PROBS.tolist(), strict=True))])
+    done("calibrate", "probs.npy", "labels.npy", *NOISE, "--classes", "names.json")
+    write("new.csv", [["id", *names], *([i, *row] for i, row in zip(ids, PROBS.tolist(), strict=True))])
+    done("predict", "cal.json", "new.csv", "-o", "sets.csv")
+    done("audit", "choose", "new.csv", "labels.npy", "--budget", "60", "-o", "check.csv")
+    for name in ("sets.csv", "check.csv"):
+        with open(name, newline="") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        assert not [cell for cell in cells if cell[:1] in tuple("=+@-")]
+        assert "'=1+1" in cells
+    with open("check.csv", newline="") as file:
+        header, *rows = csv.reader(file)
+    filled = [[*row[:4], "'" + names[TRUE[int(row[0])]], row[5]] for row in rows]
+    write("check.csv", [header, *filled])
+    done("calibrate", "new.csv", "labels.npy", "--audit", "check.csv")
+    plan = nacp.choose_audit(PROBS, NOISY, budget=60)
+    assert (
+        nacp.load("cal.json").threshold
+        == nacp.calibrate(PROBS, NOISY, clean=(plan.rows, TRUE[plan.rows]), audit=plan).threshold
+    )
+    write(
+        "y.csv",
+        [["id", "label"], *(["'" + i, "'" + names[y]] for i, y in zip(ids[::-1], NOISY[::-1], strict=True))],
+    )
+    done("calibrate", "new.csv", "y.csv", *NOISE)
+    assert (
+        nacp.load("cal.json").threshold == nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none").threshold
+    )
+
+
 # Results
 
 
 def test_evaluate_names_the_worst_classes_and_says_what_each_number_is():
     done("calibrate", "p.csv", "y.csv", "--noise", "0.2")
-    evaluate = ("evaluate", "cal.json", "p.csv", "audit.csv:checked")
+    evaluate = ("evaluate", "cal.json", "p.csv", "audit.csv")
     said = done(*evaluate)
     sets = nacp.load("cal.json").predict_set(PROBS)
     worst = nacp.coverage_by_class(sets, NAMED_TRUE).worst_first()[0]
@@ -298,7 +399,7 @@ def test_evaluate_names_the_worst_classes_and_says_what_each_number_is():
 @pytest.mark.parametrize(
     "command",
     [
-        "plan --classes 1000 --noise 0.2 --points 25000",
+        "plan --k 1000 --noise 0.2 --n 25000",
         "compare p.csv y.csv --noise 0.2 --score hps",
         "calibrate p.csv y.csv --noise 0.2",
         "noise model p.csv y.csv",

@@ -145,36 +145,30 @@ def test_a_comparison_and_the_report_say_it_once(points):
     assert len(told) == 1
     assert str(compared).count("Warning: the labels contradict") == 1
     wrong, right = (nacp.make_report(probs, noisy, noise=e, guarantee="none").html for e in (0.5, 0.25))
-    assert 0 < wrong.index("class='banner'") < wrong.index("What is promised")
+    assert 0 < wrong.index("class='banner'") < wrong.index("What would be promised")
     assert "The labels contradict uniform label noise with rate 0.5" in wrong
     assert "class='banner'" not in right
 
 
 def test_the_command_line_says_it_and_ends_with_its_own_code_if_asked(points, tmp_path):
-    probs, _, noisy = points
-    np.save(tmp_path / "probs.npy", probs)
-    np.save(tmp_path / "labels.npy", noisy)
-    files = [str(tmp_path / "probs.npy"), str(tmp_path / "labels.npy"), "-o", str(tmp_path / "cal.json")]
+    probs, labels, cal = (str(tmp_path / name) for name in ("probs.npy", "labels.npy", "cal.json"))
+    np.save(probs, points[0])
+    np.save(labels, points[2])
 
-    def run(*options):
-        return CliRunner().invoke(app, ["calibrate", *files, *options])
+    def run(*words):
+        return CliRunner().invoke(app, words)
 
-    wrong = run("--noise", "0.4")
-    assert wrong.exit_code == 0
-    assert wrong.stdout.count("Warning: the labels contradict") == 1
-    assert not wrong.stderr
-    strict = run("--noise", "0.4", "--strict", "--json")
-    assert strict.exit_code == 3
-    assert '"warnings": [\n  "the labels contradict' in strict.stdout
-    assert nacp.load(tmp_path / "cal.json").warnings
-    cal = str(tmp_path / "cal.json")
+    calibrate = "calibrate", probs, labels, "-o", cal, "--noise"
+    assert run(*calibrate, "0.25", "--strict").exit_code == 0
+    wrong, strict = run(*calibrate, "0.4"), run(*calibrate, "0.4", "--strict", "--json")
+    assert (wrong.exit_code, wrong.stdout.count("Warning: the labels contradict"), wrong.stderr) == (0, 1, "")
+    assert (strict.exit_code, '"warnings": [\n  "the labels contradict' in strict.stdout) == (3, True)
+    (sentence,) = nacp.load(cal).warnings
     for words in (
-        ["predict", cal, files[0], "-o", str(tmp_path / "sets.npz")],
-        ["evaluate", cal, *files[:2]],
+        ("predict", cal, probs, "-o", str(tmp_path / "sets.npz")),
+        ("evaluate", cal, probs, labels),
     ):
-        said = CliRunner().invoke(app, words)
-        assert said.stderr == f"Warning: {nacp.load(cal).warnings[0]}.\n"
-    assert run("--noise", "0.25", "--strict").exit_code == 0
+        assert run(*words).stderr == f"Warning: {sentence}.\n"
 
 
 GROUPS = nacp.GroupNoise([0, 0, 0, 1, 1, 1, 2, 2, 3, 4], 0.5)

@@ -229,16 +229,11 @@ def test_sets(engine: Any, spec: Spec, k: int, dtype: Any) -> None:
 
 
 @every_size
-def test_uniforms(engine: Any, k: int, dtype: Any) -> None:
+def test_uniforms_and_check(engine: Any, k: int, dtype: Any) -> None:
     values = probabilities(k, dtype)
     for seed in (0, 1, 2**64 - 1):
-        same(engine.uniforms(values, seed), numpy.uniforms(values, seed))
-        same(engine.uniforms(values[3:4], seed), numpy.uniforms(values[3:4], seed))
-
-
-@every_size
-def test_check(engine: Any, k: int, dtype: Any) -> None:
-    values = probabilities(k, dtype)
+        for rows in (values, values[3:4]):
+            same(engine.uniforms(rows, seed), numpy.uniforms(rows, seed))
     assert engine.check(values, 1e-3)
     assert numpy.check(values, 1e-3)
     for place in (0, 1, k // 2, k - 1):
@@ -299,28 +294,23 @@ def coded(*codes: int, constants: Any = (), hashed: Any = (None, None)) -> tuple
     return (2, np.array(codes, dtype=np.int32), np.array(constants, dtype=np.float64), *hashed)
 
 
+PLAY = {
+    "state": np.ones((8, 2)),
+    "most": np.ones(2),
+    "outcome": np.zeros(2, dtype=np.int64),
+    "shares": ROWS,
+    "columns": np.array([0, 3]),
+    "seen": 0,
+    "stops": np.array([0, 2, 4]),
+    "changes": np.ones(3, dtype=np.int8),
+    "hedges": betting.hedge_table()[0],
+}
+
+
 def bets(**changed: Any) -> tuple[Any, ...]:
-    good = {
-        "state": np.ones((8, 2)),
-        "most": np.ones(2),
-        "outcome": np.zeros(2, dtype=np.int64),
-        "shares": ROWS,
-        "columns": np.array([0, 3]),
-        "stops": np.array([0, 2, 4]),
-        "changes": np.ones(3, dtype=np.int8),
-        "hedges": betting.hedge_table()[0],
-        "slopes": betting.hedge_table()[1],
-        "seen": 0,
-    } | changed
-    return (
-        (good["state"], good["most"], good["outcome"]),
-        (good["shares"], good["columns"]),
-        (0.5, 1.0),
-        good["seen"],
-        (good["stops"], good["changes"]),
-        0.1,
-        (good["hedges"], good["slopes"]),
-    )
+    state, most, outcome, shares, columns, seen, stops, changes, hedges = (PLAY | changed).values()
+    tables = (stops, changes), 0.1, (hedges, betting.hedge_table()[1])
+    return (state, most, outcome), (shares, columns), (0.5, 1.0), seen, *tables
 
 
 MALFORMED = {

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import binom, norm
 
 import nacp
+from nacp import engine
 from nacp.coverage.grid import COARSE, TESTED
 from nacp.guarantees import Problem
-from nacp.stats.betting import OPEN, WON, hedge_table, play
-from nacp.stats.betting import _schedule as schedule
+from nacp.stats.betting import Bets
 from nacp.stats.bounds import floor
 from tests.guarantees.problems import (
     NOISES,
@@ -224,17 +224,13 @@ def test_a_threshold_that_covers_exactly_its_level_passes_with_probability_at_mo
     held = rng.random((n * runs, K)) < 0.2
     held[np.arange(n * runs), true] = rng.random(n * runs) < 0.9
     weights = np.linalg.inv(noise.matrix(K).dense())[noise.sample(true, K, rng)]
-    low, high = noise.range(K)
-    points = (held * weights).sum(axis=1).reshape(n, runs)
-    state, outcome = np.zeros((8, runs)), np.zeros(runs, dtype=np.int64)
-    state[0], state[2], state[4] = 1.0, 0.25, 1.0
-    most = np.full(runs, 0.99 * (high - low) / (0.9 - low))
-    bets = state, most, outcome, points, np.arange(runs)
-    play(*bets, 0.9, high - low, 0, *schedule(n), delta, hedge_table())
-    assert {OPEN, WON} <= set(outcome.tolist())
-    passed = np.mean(outcome == WON)
-    assert passed <= delta + 4 * error_of(delta, runs)
-    assert passed >= delta / 2 - 4 * error_of(delta / 2, runs), "and it is not much too careful"
+    (low, high), passed = noise.range(K), 0
+    for points in (held * weights).sum(axis=1).reshape(runs, n, 1):
+        bets = Bets(1, n, delta, 0.9, high - low, 0.99 * (high - low) / (0.9 - low), engine.current().bet)
+        bets.play(points, np.zeros(1, dtype=np.int64))
+        passed += bets.failed < 0
+    assert passed / runs <= delta + 4 * error_of(delta, runs)
+    assert passed / runs >= delta / 2 - 4 * error_of(delta / 2, runs), "and it is not much too careful"
 
 
 @pytest.mark.slow

@@ -16,6 +16,12 @@ def test_numbers_too_large_for_a_float_are_refused(given):
     assert "must lie" in refusal(nacp.calibrate, PROBS, LABELS, **{"noise": 0.1} | given)
 
 
+@pytest.mark.parametrize("returned", ["x", None, {}, [["x"] * 4] * 20])
+def test_a_score_that_returns_no_numbers_is_refused(returned):
+    said = refusal(nacp.calibrate, PROBS, LABELS, noise=0.1, score=lambda p: returned)
+    assert "score must return numbers; found" in said or "shape" in said
+
+
 @pytest.mark.parametrize("guarantee", [nacp.PAC, nacp.Binomial, nacp.NACP])
 def test_a_delta_whose_inverse_overflows_is_refused(guarantee):
     """The bounds divide by delta: ZeroDivisionError before."""

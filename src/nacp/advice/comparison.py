@@ -19,19 +19,18 @@ from nacp.audit.checked_calibration import for_checked, open_checked
 from nacp.audit.checked_sample import CheckedSample
 from nacp.audit.plan import AuditPlan, guessing_noise
 from nacp.calibrate import (
-    NoValidThresholdWarning,
     ScoreLike,
     calibrate,
     noise_is_missing,
 )
-from nacp.calibration import Calibration
+from nacp.calibration import Calibration, NoValidThresholdWarning
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning, warn_of
 from nacp.coverage.curve import Rule
+from nacp.coverage.exact import exact_curve
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.guarantees import GUARANTEES, Guarantee, as_guarantee
-from nacp.marginal import exact_curve
 from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, noise_for
 from nacp.points import RepeatedRowsWarning, check_labels, column_names, open_points
 from nacp.points.lazy import in_memory
@@ -351,12 +350,12 @@ class ScoredPoints:
         options["classes"], audit = column_names(probs, options["classes"]), None
         options["probabilities"] = score.takes_probabilities
         if clean is None:
-            rows, numbers, names = open_points(probs, labels, **options)
+            rows, numbers, _ = open_points(probs, labels, **options)
         else:
             for_checked("pac", None, "last", None, plan, score)
-            rows, numbers, names, audit = open_checked(probs, labels, clean, seed, plan, **options)
+            rows, numbers, _, audit = open_checked(probs, labels, clean, seed, plan, **options)
         sample = Sample.of(rows, numbers, score)
-        model = None if isinstance(noise, Unsaid) else noise_for(noise, rows.k, rows.n, names)
+        model = None if isinstance(noise, Unsaid) else noise_for(noise, rows.k, rows.n)
         checked = None
         if audit is not None:
             guess = guessing_noise(sample, noise, audit.pilot)

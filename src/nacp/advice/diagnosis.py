@@ -26,13 +26,13 @@ from nacp.audit.checked_sample import Audit, CheckedSample
 from nacp.audit.plan import AuditPlan
 from nacp.calibration import Calibration
 from nacp.checks import check_fraction
+from nacp.coverage.agreement import unrelated
 from nacp.coverage.curve import Curve
 from nacp.coverage.grid import INFINITE
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.guarantees import Problem
-from nacp.marginal import lowest_end
 from nacp.noise import NO_NOISE
 from nacp.points import check_aligned, check_labels
 from nacp.points.lazy import in_memory
@@ -74,7 +74,7 @@ class ClaimCheck(NamedTuple):
 
     def __str__(self) -> str:
         said = (
-            f"At the threshold the noise model claims {'at least ' * self.at_least}{100 * self.claim:.1f}%, "
+            f"At its threshold the noise model claims {'at least ' * self.at_least}{100 * self.claim:.1f}%, "
             f"the {self.checked:,} checked labels say {100 * self.found:.1f}% ± {100 * self.error:.1f}%"
         )
         if self.undecided:
@@ -104,6 +104,9 @@ class Diagnosis:
         The tests of regions.
     claim : ClaimCheck or None
         The test of the model's claim against checked labels, if there were any.
+    unrelated : bool
+        Whether the labels fit the rows no better than a random permutation of them: rows and labels may not
+        belong together.
     """
 
     rejected: bool
@@ -111,6 +114,7 @@ class Diagnosis:
     model: str
     checks: tuple[Check, ...]
     claim: ClaimCheck | None = None
+    unrelated: bool = False
 
     def __str__(self) -> str:
         said = [self._verdict]
@@ -132,6 +136,12 @@ class Diagnosis:
             )
         if self.rejected:
             return f"The noise model is rejected at {level}, by checked labels: {self.model}."
+        if self.unrelated:
+            return (
+                f"The noise model is not rejected at {level}, but the labels fit the rows no better than the "
+                "same labels in a random order. Check that rows and labels are in one order, and classes "
+                "in that of the columns."
+            )
         return (
             f"The noise model is not rejected at {level}: nothing contradicts it; no share of true "
             "labels comes out negative, up to sampling errors. An understated rate cannot be seen in "
@@ -207,6 +217,10 @@ class GroupedDiagnosis(Printout):
             return "No group has two rows or more, so the noise model was not tested."
         how = f"at level {100 * self.level:.4g}% for {counted(number, 'group')} together"
         if not rejected:
+            odd = [f"{name}" for name, found in self.diagnoses.items() if found.unrelated]
+            if odd:
+                problem = "but there the labels fit the rows no better than in a random order"
+                return f"The noise model is not rejected, {how}, {problem}: {', '.join(odd[:_GROUPS_SHOWN])}."
             return f"The noise model is not rejected, {how}: in none of them does anything contradict it."
         said = f"The noise model is rejected in {counted(len(rejected), 'group')}, {how}."
         return f"{said}\n{rejected[0]}: {on_one_line(self.diagnoses[rejected[0]])}"
@@ -332,7 +346,7 @@ def _diagnosis_of(sample: Sample, cal: Calibration, level: float, checked: Audit
     """Return the diagnosis of a calibration's noise model on a sample."""
     check_fraction("level", level)
     _check_model(cal)
-    radius = lowest_end(cal.noise)[1]
+    radius = 0.0 if cal.noise is None else cal.noise.doubt.radius
     claim = None if checked is None else _check_claim(sample, cal, checked, level / 2)
     regions = regions_of(sample, cal, doubtful=radius > 0)
     each = level / len(regions) / (1 if claim is None else 2)
@@ -344,6 +358,7 @@ def _diagnosis_of(sample: Sample, cal: Calibration, level: float, checked: Audit
         model="labels taken as they are" if cal.noise is None else cal.noise.describe(cal.k),
         checks=checks,
         claim=claim,
+        unrelated=unrelated(sample),
     )
 
 

@@ -15,7 +15,6 @@ from nacp.coverage.curve import Block, Curve, inverse_of, oscillation
 from nacp.coverage.grid import INFINITE
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError
-from nacp.marginal import lowest_end
 from nacp.noise import Noise
 from nacp.points.tensors import fetched
 from nacp.stats.betting import Bets
@@ -79,7 +78,7 @@ def regions_of(sample: Sample, cal: Calibration, *, doubtful: bool) -> list[Regi
     if sample.n < 2:
         raise InputError("probs", "must hold two points or more for a diagnosis", found=f"{sample.n}")
     # A smaller rate implies no more than a larger one does: the low end of an interval is tested.
-    noise, _ = lowest_end(cal.noise)
+    noise = None if cal.noise is None else cal.noise.doubt.ends[0]
     order = np.random.default_rng(cal.random_state).permutation(sample.n)
     halves = order[: sample.n // 2], order[sample.n // 2 :]
 

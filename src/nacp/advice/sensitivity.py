@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from nacp.advice.diagnosis import opened
 from nacp.advice.printout import Printout, TextTable
 from nacp.calibration import Calibration
+from nacp.coverage.counted import Counted
 from nacp.coverage.curve import Curve
 from nacp.errors import InputError
 from nacp.guarantees import find
-from nacp.marginal import Counted
 from nacp.noise import Noise
 
 _SHIFTS = (-0.05, -0.03, -0.02, -0.01, 0.0, 0.01, 0.02, 0.03, 0.05)
@@ -58,7 +58,7 @@ class Sensitivity(Printout):
     @property
     def tables(self) -> list[TextTable]:
         """The rows as text."""
-        forms = (".4g", ".6g", ".4f", ".4f", ",.4g")
+        forms = (".4g", ".6g", ".4f", ".4f", ",.2f")
         rows = [[format(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
         return [TextTable([["stated rate", "threshold", "believed", "coverage", "mean size"], *rows], 0)]
 

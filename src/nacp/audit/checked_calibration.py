@@ -10,12 +10,12 @@ import numpy as np
 
 from nacp._types import Ints
 from nacp.audit.checked_labels import open_clean
-from nacp.audit.checked_sample import Audit, CheckedSample, deal, other_points
+from nacp.audit.checked_sample import Audit, AuditWarning, CheckedSample, deal, other_points
 from nacp.audit.plan import AuditPlan, guessing_noise, planned
-from nacp.calibration import Calibration
+from nacp.calibration import Calibration, seen, warn_of_obstacles
 from nacp.coverage.curve import Rule
 from nacp.coverage.tally import Sample
-from nacp.errors import InputError
+from nacp.errors import InputError, warn
 from nacp.groups.grouped_calibration import (
     Asked,
     GroupedCalibration,
@@ -26,13 +26,15 @@ from nacp.groups.grouped_calibration import (
 )
 from nacp.groups.grouping import Grouping, open_grouping
 from nacp.guarantees import Finding, Guarantee, as_guarantee, names_of
-from nacp.marginal import seen, warn_of_obstacles
 from nacp.noise import NoiseLike, Unsaid
 from nacp.points import Rows, check_aligned, check_classes, check_labels, open_rows, warn_of_repeats
 from nacp.points.arrays import is_lazy
 from nacp.points.lazy import in_memory, open_lazy
 from nacp.scores import Score
 from nacp.stats.counts import share_of_look
+
+# As many zeros, and as many checked labels that were expected to differ from the given ones, seem odd.
+_ZEROS, _WRONG = 20, 10
 
 
 def calibrate_checked(
@@ -60,6 +62,15 @@ def calibrate_checked(
         rows, numbers, names, dealt = open_checked(probs, labels, clean, asked.seed, audit, **options)
     sample = Sample.of(rows, numbers, score)
     warn_of_repeats(rows)
+    if dealt.given is None and (numbers[dealt.rows] == dealt.labels).all():
+        right = guessing_noise(sample, noise, dealt.pilot).matrix(rows.k).diagonal.mean()
+        wrong = len(dealt.rows) * (1 - float(right))
+        if wrong > _WRONG:
+            warn(
+                f"none of the {len(dealt.rows):,} checked labels differs from the given one, where about "
+                f"{wrong:,.0f} were expected to; clean= must hold the labels that an expert found",
+                AuditWarning,
+            )
     asked = asked._replace(known={"classes": names, "normalize": options["normalize"]})
     grouping = open_grouping(groups, by, rows.n if dealt.given is None else dealt.given[0], rows.k, names)
     if grouping is not None:
@@ -119,6 +130,11 @@ def open_checked(
             raise InputError("labels", "is None, and the audit was chosen by these labels")
         return rows.some(checked), np.maximum(true, 0), names, _alone(rows.n, rows.k, checked, true, seed)
     numbers = check_labels(labels, rows.n, rows.k, names)
+    zeros, few = (int(np.count_nonzero(each == 0)) for each in (true, numbers))
+    if len(checked) == rows.n and zeros > max(_ZEROS, rows.n / 2, 2 * few):
+        problem = f"is 0 in {zeros:,} of {rows.n:,} rows, as no more than {few:,} of the labels are"
+        remedy = "write -1 or None where a label was not checked; or pass a pair (rows, labels)"
+        raise InputError("clean", problem, remedy=remedy, spoken="leave cells empty that were not checked")
     if plan is None:
         return rows, numbers, names, deal(rows.n, rows.k, checked, true, seed)
     if plan.n != rows.n:

@@ -2,7 +2,7 @@
 
 import csv
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,8 +12,8 @@ import typer
 import nacp
 from nacp._types import Array
 from nacp.cli import options
-from nacp.cli.formats import ARRAYS, STDIN, checked, kind, open_table, split_key
-from nacp.cli.inputs import read_annotations, read_class_list, read_lines
+from nacp.cli.formats import ARRAYS, STDIN, checked, escaped, kind, split_key
+from nacp.cli.inputs import ID, read_annotations, read_class_list, read_column, read_lines
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import complain, complain_of_warning, progress_of, show
 from nacp.errors import InputError
@@ -111,7 +111,6 @@ def annotators_command(
         warnings.simplefilter("always", nacp.NoiseModelWarning)
         warnings.showwarning = complain_of_warning
         found = nacp.noise_from_annotators(votes, model=model, confidence=confidence, **known)
-        found = replace(found, classes=None if names is None else tuple(names))
         each = None
         if not isinstance(votes, LabelTable) or votes.named:
             each = accuracy_by_annotator(votes, confidence=confidence, **known)
@@ -177,7 +176,13 @@ def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | Non
     cells = [["" if cell in (-1, "-1") else cell for cell in each.tolist()] for each in columns.values()]
     if path.suffix == ".csv":
         rows = [list(columns), *zip(*cells, strict=True)]
-        write_whole(path, "w", lambda file: csv.writer(file, lineterminator="\n").writerows(rows))
+        write_whole(
+            path,
+            "w",
+            lambda file: csv.writer(file, lineterminator="\n").writerows(
+                [list(map(escaped, row)) for row in rows]
+            ),
+        )
     else:
         arrays: dict[str, Any] = columns | {
             "labels": _storable(table.matrix(order, classes), ""),
@@ -191,9 +196,8 @@ def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | Non
 
 def _read_items(name: str) -> list[str]:
     """Read the names of the items."""
-    path, key = split_key(name)
-    if key is not None:
-        return open_table(path, key).labels(key)[0]
+    if split_key(name)[1] is not None:
+        return [str(each) for each in read_column(name, ID).values]
     return [line for line in read_lines(name) if line.strip()]
 
 

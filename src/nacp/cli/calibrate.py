@@ -8,7 +8,6 @@ import typer
 
 import nacp
 from nacp.cli import options
-from nacp.cli.audit import read_audit
 from nacp.cli.commands import CONTRADICTED, command
 from nacp.cli.formats import few
 from nacp.cli.outputs import check_output, described
@@ -32,12 +31,6 @@ from nacp.wrapping import counted
 def calibrate_command(
     sample: Sample,
     target: Target,
-    audit: Annotated[
-        str | None,
-        options.file(
-            help="What nacp audit choose wrote, filled in: true labels of the points that it chose."
-        ),
-    ] = None,
     out: Annotated[Path, options.out("The file for the calibration.")] = Path("cal.json"),
     strict: Annotated[
         bool, typer.Option("--strict", help="End with exit code 3 if the labels contradict the noise model.")
@@ -49,17 +42,10 @@ def calibrate_command(
     labels contradict the noise model (the calibration is written all
     the same, and keeps the warning).
     """
-    inputs = (sample.probs, sample.labels, sample.noise, sample.classes, sample.clean, audit)
-    check_output(str(out), inputs=inputs)
-    if audit is not None and sample.clean is not None:
-        raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
-    if audit is not None and sample.drop_unlabelled:
-        raise InputError("drop_unlabelled", "is of no use with checked labels", remedy="drop such rows first")
+    check_output(str(out), inputs=sample.files)
     with progress_of(f"reading {sample.probs}"):
-        opened = sample.open(target.groups, optional=audit is not None)
-        given = opened.arguments | target.arguments(opened)
-        if audit is not None:
-            given["audit"], given["clean"] = read_audit(audit, opened)
+        opened = sample.open(target.groups)
+        given = opened.arguments | target.arguments()
     with warnings.catch_warnings(), progress_of_rows("calibrating"):
         for printed_below in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
             warnings.simplefilter("ignore", printed_below)
@@ -69,7 +55,8 @@ def calibrate_command(
             found: Any = nacp.calibrate(opened.probs, opened.labels, **given)
         except InputError as error:
             # The true labels are in the file of the audit.
-            raise error.about(audit) if audit is not None and error.argument == "clean" else error from None
+            in_audit = sample.audit is not None and error.argument == "clean"
+            raise error.about(str(sample.audit)) if in_audit else error from None
     found.save(out)
     if isinstance(found, nacp.Calibration) and found.obstacle is not None:
         complain(f"Warning: no threshold keeps the promise, so the sets hold all {found.k:,} classes.")

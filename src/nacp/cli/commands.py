@@ -35,14 +35,10 @@ _IN_ORDER = (
 _CALLED = {
     "P": "noise",
     "confidence": "noise_confidence",
-    "from_logits": "logits",
     "guarantees": "guarantee",
     "interval": "noise_interval",
-    "k": "classes",
-    "n": "points",
     "noisy": "labels",
     "privacy": "epsilon",
-    "random_state": "seed",
     "rate": "noise",
     "scores": "score",
 }
@@ -137,23 +133,21 @@ app = typer.Typer(
 )
 
 
-def command(
-    name: str, *examples: str, app: typer.Typer = app, tables: bool = True
-) -> Callable[[_Function], _Function]:
+def command(name: str, *examples: str, app: typer.Typer = app) -> Callable[[_Function], _Function]:
     """Return the decorator that makes a function a command; the examples stand below its help.
 
     A parameter whose type is a dataclass stands for the options that its fields declare. The options in
-    `Settings` are added; without `tables`, --separator is not.
+    `Settings` are added.
     """
 
     def add(function: _Function) -> _Function:
-        app.command(name, cls=Command, epilog=example_block(*examples))(_with_options(function, tables))
+        app.command(name, cls=Command, epilog=example_block(*examples))(_with_options(function))
         return function
 
     return add
 
 
-def _with_options(function: Callable[..., Any], tables: bool) -> Callable[..., None]:
+def _with_options(function: Callable[..., Any]) -> Callable[..., None]:
     """Return a function with a parameter for each option, which calls the one with dataclasses."""
     parameters = inspect.signature(function).parameters
     groups: dict[str, Any] = {
@@ -173,8 +167,7 @@ def _with_options(function: Callable[..., Any], tables: bool) -> Callable[..., N
     flat: list[inspect.Parameter] = []
     for name, each in parameters.items():
         flat += inspect.signature(groups[name]).parameters.values() if name in groups else [each]
-    common = inspect.signature(Settings).parameters.values()
-    flat += [each for each in common if tables or each.name != "separator"]
+    flat += inspect.signature(Settings).parameters.values()
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in flat]
     )

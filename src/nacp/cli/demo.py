@@ -39,7 +39,7 @@ class Row(NamedTuple):
     full: bool  # whether the sets hold all classes in every split
 
 
-@command("demo", "nacp demo", "nacp demo --report languages.html", tables=False)
+@command("demo", "nacp demo", "nacp demo --report languages.html")
 def demo_command(
     report: Annotated[Path, typer.Option(help="The file for the report.")] = Path("nacp-demo.html"),
 ) -> None:

@@ -8,8 +8,9 @@ import typer
 import nacp
 from nacp.advice.diagnosis import Diagnosis, GroupedDiagnosis
 from nacp.cli import options
+from nacp.cli.audit_table import read_audit
 from nacp.cli.commands import FAILED, command
-from nacp.cli.inputs import read_clean, read_groups, read_points
+from nacp.cli.inputs import read_points
 from nacp.cli.terminal import progress_of, show
 from nacp.wrapping import on_one_line
 
@@ -30,25 +31,38 @@ def diagnose_command(
     ] = None,
     level: Annotated[float, typer.Option(help="The probability of rejecting a right model.")] = 0.05,
     groups: options.RowGroups = None,
+    audit: options.Audit = None,
+    id: options.Id = None,
     drop_unlabelled: options.Drop = False,
 ) -> None:
     """Ask whether the noise model of a calibration can be right.
 
-    Without a clean label, by what the model implies; with --clean, against checked labels, too.
+    Without a clean label, by what the model implies; with --clean or --audit, against checked labels, too.
     The exit code is 1 if it is rejected.
     """
     cal: Any = nacp.load(calibration)
     with progress_of(f"reading {probs}") as say:
-        matrix, noisy, _ = read_points(
-            probs, labels, cal.classes, k=cal.k, clean=clean, groups=groups, drop=drop_unlabelled
+        points = read_points(
+            probs,
+            labels,
+            classes=cal.classes,
+            k=cal.k,
+            clean=clean,
+            groups=groups,
+            id=id,
+            drop=drop_unlabelled,
         )
         given: dict[str, Any] = {"level": level}
         if groups is not None:
-            given["groups"] = read_groups(groups, len(matrix), cal.classes)
+            given["groups"] = points.groups
         if clean is not None:
-            given["clean"] = read_clean(clean, len(matrix), cal.classes, noisy=labels)
+            given["clean"] = points.clean
+        if audit is not None:
+            given["audit"], given["clean"] = read_audit(
+                audit, points, normalize=cal.normalize, from_logits=cal.from_logits
+            )
         say("diagnosing")
-        found = nacp.diagnose(cal, matrix, noisy, **given)
+        found = nacp.diagnose(cal, points.probs, points.labels, **given)
     if isinstance(found, GroupedDiagnosis):
         document = {
             "rejected": found.rejected,

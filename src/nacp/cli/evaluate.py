@@ -10,9 +10,9 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.commands import FAILED, command
-from nacp.cli.inputs import read_clean, read_groups, read_points, read_rows
+from nacp.cli.inputs import read_points
 from nacp.cli.models import NoiseOptions
-from nacp.cli.predict import predict_blocks, read_places, repeat_warnings
+from nacp.cli.predict import places_of, predict_blocks, repeat_warnings
 from nacp.cli.terminal import progress_of, show
 from nacp.metrics import Evaluation, TestLabels, evaluated
 from nacp.noise import UNSAID
@@ -25,7 +25,7 @@ _MEANINGS = {
     "coverage": "the share of sets that hold the true label",
     "mean_size": "how many labels a set holds, on average",
     "median_size": "half of the sets hold no more labels than this",
-    "empty": "the share of sets without a label; with --no-empty there are none",
+    "empty": "the share of sets without a label; with --no-allow-empty there are none",
     "singleton": "the share of sets with one label",
     "worst_class_coverage": "the coverage of the class that is covered least",
     "class_coverage_gap": "how far the coverage of a class is from the target, on average over classes",
@@ -55,7 +55,8 @@ def evaluate_command(
         ),
     ] = None,
     clean: options.Clean = None,
-    no_empty: options.NoEmpty = False,
+    allow_empty: options.AllowEmpty = True,
+    id: options.Id = None,
     groups: Annotated[
         str | None,
         options.file(help="The group of each row, or of each class: coverage is measured in each."),
@@ -79,27 +80,30 @@ def evaluate_command(
     repeat_warnings(cal)
     with progress_of(f"reading {probs}"):
         noise = given.read_noise(cal.k, optional=True, labels=labels or "")
-        true = None
-        if labels is None:
-            matrix, _ = read_rows(probs, cal.classes, beside=(clean, groups), k=cal.k)
-        else:
-            matrix, true, _ = read_points(probs, labels, cal.classes, k=cal.k, clean=clean, groups=groups)
-        checked = None if clean is None else read_clean(clean, len(matrix), cal.classes, noisy=labels or "")
-        known = TestLabels.of(
-            true, len(matrix), cal.k, cal.classes, None if noise is UNSAID else noise, clean=checked
+        points = read_points(
+            probs,
+            labels,
+            classes=cal.classes,
+            k=cal.k,
+            clean=clean,
+            groups=groups,
+            id=id,
+            true=noise is UNSAID and clean is None,
         )
-        places = read_places(cal, groups, len(matrix)) if isinstance(cal, nacp.GroupedCalibration) else None
-        measured: Any = None
+        matrix, true = points.probs, None if labels is None else points.labels
+        known = TestLabels.of(
+            true, len(matrix), cal.k, cal.classes, None if noise is UNSAID else noise, clean=points.clean
+        )
+        places = places_of(cal, points, groups) if isinstance(cal, nacp.GroupedCalibration) else None
+        measured: Any = points.groups
         if places is not None:
             measured = np.array(cal.names, dtype=object)[places]
         elif isinstance(cal, nacp.GroupedCalibration):
             measured = cal.class_groups
-        elif groups is not None:
-            measured = read_groups(groups, len(matrix), cal.classes)
     with progress_of("evaluating", len(matrix)) as said:
 
         def blocks() -> Iterator[nacp.PredictionSets]:
-            for start, rows, sets in predict_blocks(cal, matrix, no_empty, places):
+            for start, rows, sets in predict_blocks(cal, matrix, allow_empty, places):
                 yield sets
                 said(start + rows.n)
 

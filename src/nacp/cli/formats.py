@@ -4,18 +4,18 @@ import csv
 import gzip
 import json
 import math
-import operator
 import re
 import sys
-import tokenize
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +23,6 @@ from typing import IO, Any
 import numpy as np
 
 from nacp._types import Array
-from nacp.cli.terminal import SETTINGS
 from nacp.errors import InputError
 
 STDIN = "-"
@@ -31,31 +30,18 @@ ARRAYS = (".npy", ".npz", ".safetensors")
 TEXTS = (".csv", ".tsv")
 LINES = ".jsonl"
 PARQUET = ".parquet"
-NAMED = {"id", "item", "items"}
-"""Headers of a first column that names the rows."""
-NUMBERED = {"", "index", "row", "unnamed: 0"} | NAMED
-"""Headers of a first column that numbers or names the rows; pandas writes the empty one."""
 PROBS = ("probs", "probabilities")
-"""Headers of a column of lists that hold all probabilities of a row."""
-LABEL = {"label", "labels"}
-TRUE = {"checked", "clean", "true", "truth", "gold"}
+"""Names of arrays, and of columns of lists, that hold all probabilities of a row."""
+_KEYED = re.compile(r"(.*\.(?:npz|(?:csv|tsv|jsonl)(?:\.gz)?|parquet|safetensors)):([^:/\\]+)", re.DOTALL)
+_MARKS = "\t;|,"  # what may separate columns; a comma only if no other one does, as it may be a decimal comma
+_DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
+_ESCAPED = re.compile(r"'[=+\-@]")
+_LARGEST_WHOLE = 2**53  # the largest float up to which all whole numbers are floats
+_EXPANDED_MAX, _EXPANSION_MAX = 50_000_000, 100
 TEXT_COLUMN = (
     "a column of text must come first and be called id, or be the label column; or say by "
     "--classes FILE which columns are meant"
 )
-_KEYED = re.compile(r"(.*\.(?:npz|(?:csv|tsv|jsonl)(?:\.gz)?|parquet|safetensors)):([^:/\\]+)", re.DOTALL)
-_SEPARATORS = {";": ("';'", "';'"), "\t": ("tabs", "tab"), ",": ("','", "','")}
-_DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
-UNREADABLE = (
-    ValueError,
-    TypeError,
-    EOFError,
-    OverflowError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""What NumPy raises for files that are damaged or of another format."""
 
 
 # Names of files, and texts
@@ -72,11 +58,6 @@ def kind(path: str | Path) -> str:
     path = Path(path)
     inner = Path(path.stem).suffix
     return inner if path.suffix == ".gz" and inner in (*TEXTS, LINES) else path.suffix
-
-
-def is_table(path: str | Path) -> bool:
-    """Return whether the ending of a file is that of a table, or it is standard input."""
-    return str(path) == STDIN or kind(path) in (*TEXTS, LINES, PARQUET)
 
 
 def checked(path: Path) -> Path:
@@ -107,15 +88,36 @@ def damaged(path: Path, problem: str = "it is damaged or of another format") -> 
     return InputError(name, f"cannot be read as {kind(path) or 'CSV'}: {problem}")
 
 
+def check_expansion(path: Path, size: int) -> None:
+    """Refuse a file whose content is far larger than the file, before it fills the memory."""
+    most = max(_EXPANDED_MAX, _EXPANSION_MAX * path.stat().st_size)
+    if size > most:
+        problem = f"expands to more than {most:,} bytes, which a file of this size may not"
+        raise InputError(str(path), problem, remedy="give it uncompressed")
+
+
+class _Unpacked(gzip.GzipFile):
+    """A compressed file that must not expand without bound."""
+
+    def read1(self, size: int = -1) -> bytes:
+        """Read some bytes."""
+        found = super().read1(size)
+        check_expansion(Path(self.name), self.tell())
+        return found
+
+
 @contextmanager
 def text_lines(path: Path) -> Iterator[IO[str]]:
     """Open a text file, compressed or not, or standard input; say what is wrong with it if it is not text."""
     with ExitStack() as stack:
         if str(path) == STDIN:
+            if sys.stdin is None or sys.stdin.closed:
+                raise InputError("standard input", "is closed", remedy="give a file")
             file: IO[str] = sys.stdin
         else:
-            opener: Any = gzip.open if checked(path).suffix == ".gz" else open
-            file = stack.enter_context(opener(path, "rt", encoding="utf-8-sig", newline=""))
+            opener: Any = _Unpacked if checked(path).suffix == ".gz" else open
+            raw = stack.enter_context(opener(path, "rb"))
+            file = stack.enter_context(TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
         try:
             yield file
         except UnicodeDecodeError as error:
@@ -126,14 +128,17 @@ def text_lines(path: Path) -> Iterator[IO[str]]:
             raise damaged(path, "it is damaged, or not compressed by gzip") from None
 
 
-def pick(path: Path, there: Sequence[str], key: str | None, usual: str) -> str:
-    """Return one of several names: the key, or the only one, or the usual one."""
-    wanted = key or (there[0] if len(there) == 1 else usual)
+def pick(path: Path, there: Sequence[str], wanted: str) -> int:
+    """Return the place of a column or an array."""
     if wanted not in there:
-        raise InputError(
-            str(path), f"holds no {wanted!r}, but {few(there)}", remedy=f"name one as {path}:name"
-        )
-    return wanted
+        raise InputError(str(path), f"holds no {wanted!r}, but {few(there)}{meant(wanted, there)}")
+    return list(there).index(wanted)
+
+
+def meant(odd: str, names: Sequence[Any]) -> str:
+    """Return the question whether the most similar name was meant, if there is one."""
+    found = get_close_matches(odd, list(map(str, names)), n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 def few(names: Sequence[Any], most: int = 10) -> str:
@@ -157,31 +162,66 @@ def are_numbers(cells: Sequence[str]) -> bool:
 
 
 def are_whole(cells: Sequence[str]) -> bool:
-    """Return whether there are cells and all are whole numbers."""
-    return are_numbers(cells) and all(float(cell).is_integer() for cell in cells)
-
-
-def separator(path: str | Path, *, usual: bool = False) -> str:
-    """Return what separates the cells of a text table: the mark given by --separator, or the `usual` one."""
-    given = None if usual else SETTINGS.get().separator
-    return given or ("\t" if kind(path) == ".tsv" else ",")
+    """Return whether there are cells and all are whole numbers that a float holds exactly."""
+    return are_numbers(cells) and all(
+        number.is_integer() and abs(number) <= _LARGEST_WHOLE for number in map(float, cells)
+    )
 
 
 # Arrays
 
 
-def read_array(path: Path, key: str | None, usual: str) -> Array:
-    """Read an array: the one with the key, or the only one, or the usual one; ``.npy`` is memory-mapped."""
-    if checked(path).suffix == ".safetensors":
-        return _read_safetensors(path, key, usual)
-    try:
-        if path.suffix == ".npy":
+def read_array(path: Path, key: str | None, usual: Sequence[str]) -> Array:
+    """Read an array: the one with the key, or the only one, or a usual one; ``.npy`` is memory-mapped."""
+    if checked(path).suffix == ".npy":
+        with _readable(path):
             return np.lib.format.open_memmap(path, mode="r")
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return np.asarray(file[pick(path, file.files, key, usual)])
+    names = array_names(path)
+    found = [name for name in usual if name in names]
+    wanted = key or (names[0] if len(names) == 1 else found[0] if found else None)
+    if wanted is None:
+        remedy = f"name the one that is meant, as {path}:{names[0] if names else 'NAME'}"
+        raise InputError(str(path), f"holds no {usual[0]!r}, but {few(names)}", remedy=remedy)
+    pick(path, names, wanted)
+    with _readable(path):
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return np.asarray(arrays[wanted])
+        with need("safetensors", path).safe_open(path, framework="numpy") as tensors:
+            if tensors.get_slice(wanted).get_dtype() != "BF16":
+                return np.asarray(tensors.get_tensor(wanted))
+        stored = dict(need("safetensors", path).deserialize(path.read_bytes()))[wanted]
+        bits = np.frombuffer(stored["data"], "<u2").reshape(stored["shape"])
+        return (bits.astype(np.uint32) << 16).view(np.float32)  # the upper half of a float32
+
+
+def array_names(path: Path) -> list[str]:
+    """Return the names of the arrays in a file; ``.npy`` has none."""
+    if path.suffix == ".safetensors":
+        opener = need("safetensors", path).safe_open
+        with _readable(path), opener(path, framework="numpy") as tensors:
+            return list(tensors.keys())
+    if path.suffix != ".npz":
+        return []
+    with _readable(path), zipfile.ZipFile(path) as packed:
+        check_expansion(path, sum(each.file_size for each in packed.infolist()))
+        return [each.removesuffix(".npy") for each in packed.namelist()]
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say that a file is damaged, or holds what only pickle could read.
+
+    Readers of binary formats raise almost any error for damaged files; those that name a file are about the
+    file system.
+    """
+    try:
+        yield
     except InputError:
         raise
-    except UNREADABLE as error:
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
         if "Python objects in dtype" not in str(error) and "Object arrays" not in str(error):
             raise damaged(path) from None
         raise InputError(
@@ -189,26 +229,6 @@ def read_array(path: Path, key: str | None, usual: str) -> Array:
             "holds Python objects (dtype object), which only pickle could read, and that may run code",
             remedy="save texts as such, by np.save(file, labels.astype(str)), and numbers as numbers",
         ) from None
-
-
-def _read_safetensors(path: Path, key: str | None, usual: str) -> Array:
-    module = need("safetensors", path)
-    try:
-        file = module.safe_open(path, framework="numpy")
-    except module.SafetensorError:
-        raise damaged(path) from None
-    with file:
-        wanted = pick(path, list(file.keys()), key, usual)
-        if file.get_slice(wanted).get_dtype() == "BF16":  # NumPy lacks it: it is the upper half of a float32
-            tensor = dict(module.deserialize(path.read_bytes()))[wanted]
-            bits = np.frombuffer(tensor["data"], "<u2").reshape(tensor["shape"])
-            return (bits.astype(np.uint32) << 16).view(np.float32)
-        try:
-            return np.asarray(file.get_tensor(wanted))
-        except (TypeError, AttributeError, module.SafetensorError):
-            raise InputError(
-                f"{path}:{wanted}", "is of a type that NumPy does not have", remedy="save it as float32"
-            ) from None
 
 
 # Tables
@@ -222,7 +242,7 @@ class Table(ABC):
     path : Path
         The file, or ``-`` for standard input.
     header : list of str, or None
-        The names of its columns.
+        The names of its columns. The first row of a text table, which may hold numbers.
     width : int
         The number of its columns.
     """
@@ -244,51 +264,19 @@ class Table(ABC):
     def cells(self, column: int) -> list[str]:
         """Return a column as texts, an empty one where a cell is missing."""
 
+    @abstractmethod
+    def first_cells(self) -> list[str]:
+        """Return the cells of the first row."""
+
     def lists(self, key: str | None) -> tuple[Array, list[str] | None] | None:
         """Return the matrix in a column of lists, the one named by the key or by `PROBS`, and its names."""
         if key is not None:
             raise InputError(str(self.path), "is one matrix", remedy=f"give it without :{key}")
         return None
 
-    def label_column(self, key: str | None, *, called: set[str] = LABEL, true: bool = False) -> int:
-        """Return which column holds the labels.
-
-        It is the one named by the key, the only one beside a first column of ids, or the one whose name is
-        in `called`, unless these are `true` labels and another column is called checked or the like. A
-        choice among several is refused.
-        """
-        there = self.header or []
-        if key is not None:
-            return there.index(pick(self.path, there, key, key))
-        start = int(len(there) > 1 and there[0].lower() in NUMBERED)
-        if len(there) - start == 1:
-            return start
-        names = [name.lower() for name in there]
-        found = [i for i, name in enumerate(names) if name in called]
-        if len(found) == 1 and not (true and TRUE.intersection(names)):
-            return found[0]
-        raise InputError(
-            str(self.path),
-            f"has {len(there):,} columns: {few(there)}",
-            remedy=f"name the one that is meant, as {self.path}:{there[start] or 'NAME'}",
-        )
-
-    def labels(
-        self, key: str | None, *, called: set[str] = LABEL, true: bool = False, gaps: bool = False
-    ) -> tuple[list[str], bool]:
-        """Return the column of labels, and whether its header is left out; with `gaps` some are missing."""
-        if self.header is not None:
-            return self.cells(self.label_column(key, called=called, true=true)), True
-        if key is not None or self.width != 1:
-            raise InputError(str(self.path), "must hold one label on each line, or objects with keys")
-        return self.cells(0), True
-
 
 class TextTable(Table):
-    """A text table; its header is its first row, which may hold numbers.
-
-    A file is read anew by each method; standard input is kept.
-    """
+    """A text table. A file is read anew by each method; standard input is kept."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -297,45 +285,32 @@ class TextTable(Table):
         if str(path) == STDIN:
             with text_lines(path) as file:
                 self._kept = file.read().removeprefix("\ufeff").splitlines(keepends=True)
-        given, usual = separator(path), separator(path, usual=True)
-        first = next(iter(self._first_lines(1)), "")
-        # A table in which the usual mark alone occurs does not have the one that --separator gives.
-        self._separator = usual if usual in first and given not in first else given
-        self.header: list[str] = next(self.rows())[1]
+        self._mark = "\t" if kind(path) == ".tsv" else self._separator()
+        self.header: list[str] = list(map(unescaped, next(self.rows())))
         self.width = len(self.header)
-        if self.width == 1:
-            self._refuse_separator()
 
-    def rows(self, *, gaps: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Yield rows of one length with their line numbers; empty lines may only be the last ones.
-
-        With `gaps`, an empty line among rows of one cell is an empty cell.
-        """
-        empty, length = 0, 0
-        with text_lines(self.path) if self._kept is None else nullcontext(self._kept) as lines:
-            reader = csv.reader(lines, delimiter=self._separator)
+    def rows(self) -> Iterator[list[str]]:
+        """Yield rows of one length. An empty line is a row of one empty cell, or the end of a table."""
+        blank, length = 0, 0
+        with self._lines() as lines:
+            reader = csv.reader(lines, delimiter=self._mark)
             try:
                 for row in reader:
-                    if gaps and length <= 1 and not "".join(row).strip() and len(row) <= 1:
+                    if len(row) <= 1 and not "".join(row).strip():
+                        if length > 1:
+                            blank = blank or reader.line_num
+                            continue
                         row = [""]
-                    elif not row or (row[0] and not "".join(row).strip()):
-                        empty = empty or reader.line_num
-                        continue
-                    if empty and length:
-                        raise InputError(
-                            self._name, f"has an empty line, {empty}, above others: is something missing?"
-                        )
-                    length, empty = length or len(row), 0
+                    if blank:
+                        problem = f"has an empty line, {blank}, above others: is something missing?"
+                        raise InputError(self._name, problem)
+                    length = length or len(row)
                     if len(row) != length:
-                        self._refuse_separator()
-                        raise InputError(
-                            self._name,
-                            f"must have rows of one length; line {reader.line_num} has {len(row):,} cells, "
-                            f"not {length:,}",
-                        )
-                    yield reader.line_num, [cell.strip() for cell in row]
+                        found = f"line {reader.line_num} has {len(row):,} cells, not {length:,}"
+                        raise InputError(self._name, f"must have rows of one length; {found}")
+                    yield [cell.strip() for cell in row]
             except csv.Error as error:
-                raise damaged(self.path, f"it is not text ({error})") from None
+                raise damaged(self.path, f"it is not text, or has a very long cell ({error})") from None
         if not length:
             raise InputError(self._name, "is empty")
 
@@ -343,7 +318,7 @@ class TextTable(Table):
     def matrix_header(self) -> list[str] | None:
         """The first row, unless it holds numbers and is a row of the matrix."""
         rows = self._rows_of_numbers()
-        _, first = next(rows)
+        first = next(rows)
         if are_numbers(first):
             if not self._is_header(first, rows):
                 return None
@@ -351,47 +326,38 @@ class TextTable(Table):
             self._refuse_holes(first)
         if next(self._rows_of_numbers(start=1), None) is None:
             raise InputError(self._name, "has a header and nothing below it")
-        return first
+        return self.header
 
     def numbers(self, columns: Sequence[int]) -> Array:
-        """Return columns of numbers as a matrix."""
-        values, chosen = array("d"), operator.itemgetter(*columns, columns[0])  # a tuple even of one column
-        for line, row in self._rows_of_numbers(start=int(self.matrix_header is not None)):
+        values, start = array("d"), int(self.matrix_header is not None)
+        for number, row in enumerate(self._rows_of_numbers(start), start + 1):
+            chosen = [row[i] for i in columns]
             try:
-                values.extend(map(float, chosen(row)[:-1]))
+                values.extend(map(float, chosen))
             except ValueError:
-                odd = next(cell for cell in chosen(row) if not are_numbers([cell]))
-                self._refuse_separator()
+                i = next(i for i in columns if not are_numbers([row[i]]))
+                called = f", column {self.header[i]!r}" if start else ""
                 raise InputError(
                     self._name,
                     "must hold one number per cell below its header",
-                    found=f"{odd!r} in line {line}",
+                    found=f"{row[i]!r} in line {number}{called}",
                     remedy=TEXT_COLUMN,
                 ) from None
         return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns))
 
     def cells(self, column: int) -> list[str]:
-        """Return the cells of a column below the header."""
-        return [row[column] for _, row in islice(self.rows(), 1, None)]
+        return [unescaped(row[column]) for row in islice(self.rows(), 1, None)]
 
-    def labels(
-        self, key: str | None, *, called: set[str] = LABEL, true: bool = False, gaps: bool = False
-    ) -> tuple[list[str], bool]:
-        """Return the column of labels; that of a table of one column may begin with a header."""
-        if self.width > 1:
-            return super().labels(key, called=called, true=true, gaps=gaps)
-        cells = [row[0] for _, row in self.rows(gaps=gaps)]
-        if key is None:
-            return cells, False
-        pick(self.path, self.header, key, key)
-        return cells[1:], True
+    def first_cells(self) -> list[str]:
+        return next(islice(self.rows(), 1, None), self.header)
 
-    def _rows_of_numbers(self, start: int = 0) -> Iterator[tuple[int, list[str]]]:
-        """Yield rows; where commas separate nothing, those in numbers are decimal points."""
-        for line, row in islice(self.rows(), start, None):
-            if self._separator != ",":
+    def _rows_of_numbers(self, start: int = 0) -> Iterator[list[str]]:
+        """Yield rows without empty lines; where commas separate nothing, those in numbers are points."""
+        for row in islice(self.rows(), start, None):
+            if self._mark != ",":
                 row = [cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell for cell in row]
-            yield line, row
+            if row != [""]:
+                yield row
 
     def _refuse_holes(self, header: list[str]) -> None:
         """Refuse a header that looks like a row of probabilities with a hole."""
@@ -400,7 +366,7 @@ class TextTable(Table):
             odd = next(cell for cell in header if not are_numbers([cell]))
             raise InputError(self._name, "must hold one number per cell", found=f"{odd!r} in its first line")
 
-    def _is_header(self, first: list[str], below: Iterator[tuple[int, list[str]]]) -> bool:
+    def _is_header(self, first: list[str], below: Iterator[list[str]]) -> bool:
         """Return whether a first row of numbers is a header.
 
         It is if it says 0, 1, 2, ...; or if it has different whole numbers and some row below is written
@@ -410,7 +376,7 @@ class TextTable(Table):
             return False
         if len(first) > 2 and first == [str(i) for i in range(len(first))]:
             return True
-        whole = (all(map(str.isdecimal, row)) for _, row in below)
+        whole = (all(map(str.isdecimal, row)) for row in below)
         if first != ["0", "1"]:
             return not all(whole)
         kinds = set(whole)
@@ -421,23 +387,20 @@ class TextTable(Table):
             )
         return kinds == {False}
 
-    def _first_lines(self, number: int) -> list[str]:
-        if self._kept is not None:
-            return self._kept[:number]
-        with text_lines(self.path) as file:
-            return list(islice(file, number))
+    def _lines(self) -> Any:
+        return text_lines(self.path) if self._kept is None else nullcontext(self._kept)
 
-    def _refuse_separator(self) -> None:
-        """Refuse a table if another mark comes equally often in each of its first lines."""
-        lines = self._first_lines(5)
-        for mark, (name, option) in _SEPARATORS.items():
-            counts = {line.count(mark) for line in lines}
-            if mark != self._separator and len(counts) == 1 and 0 not in counts:
-                raise InputError(
-                    f"{self._name}:",
-                    f"its columns seem to be separated by {name}",
-                    remedy=f"give --separator {option}",
-                )
+    def _separator(self) -> str:
+        """Return the mark that divides the first rows into equally many cells."""
+        with self._lines() as lines:
+            first = list(islice(lines, 20))
+        for mark in _MARKS:
+            with suppress(csv.Error):
+                lengths = [len(row) for row in csv.reader(first, delimiter=mark)]
+                # The last of the lines may be a part of a row.
+                if len(set(lengths[: max(len(lengths) - 1, 1)])) == 1 and lengths[0] > 1:
+                    return mark
+        return ","
 
 
 class JsonTable(Table):
@@ -454,8 +417,8 @@ class JsonTable(Table):
         if not self._rows:
             raise InputError(str(path), "is empty")
         self.width = len(self._rows[0])
-        if any(len(row) != self.width for row in self._rows):
-            raise InputError(str(path), "must hold lists of one length")
+        if not self.width or any(len(row) != self.width for row in self._rows):
+            raise InputError(str(path), "must hold lists of one length that are not empty")
 
     def _add(self, number: int, line: str) -> None:
         try:
@@ -478,13 +441,12 @@ class JsonTable(Table):
             self._rows.append([value[key] for key in self.header or ()])
 
     def numbers(self, columns: Sequence[int]) -> Array:
-        """Return columns of numbers as a matrix."""
         return self._matrix([[row[i] for i in columns] for row in self._rows])
 
     def _matrix(self, rows: list[list[Any]]) -> Array:
         odd = next((each for row in rows for each in row if type(each) not in (int, float)), None)
         if odd is not None:
-            raise InputError(str(self.path), "must hold numbers only", found=repr(odd))
+            raise InputError(str(self.path), "must hold numbers only", found=repr(odd)[:80])
         try:
             return np.array(rows, dtype=np.float64)
         except (ValueError, OverflowError) as error:
@@ -493,26 +455,23 @@ class JsonTable(Table):
             ) from None
 
     def cells(self, column: int) -> list[str]:
-        """Return the texts or numbers under a key; null is an empty cell."""
-        cells = [row[column] for row in self._rows]
-        odd = next((each for each in cells if isinstance(each, list | dict | bool)), None)
-        if odd is not None:
-            raise InputError(str(self.path), "must hold texts or numbers as labels", found=repr(odd))
-        return [as_cell(each) for each in cells]
+        return _plain_cells(self.path, [row[column] for row in self._rows])
+
+    def first_cells(self) -> list[str]:
+        return [as_cell(each) for each in self._rows[0]]
 
     def lists(self, key: str | None) -> tuple[Array, list[str] | None] | None:
-        """Return the matrix in the lists, or the objects, under the key or one of `PROBS`."""
         if self.header is None:
             return super().lists(key)
         inner = key or next((name for name in PROBS if name in self.header), None)
         if inner is None:
             return None
-        place = self.header.index(pick(self.path, self.header, inner, inner))
+        place = pick(self.path, self.header, inner)
         values = [row[place] for row in self._rows]
         names = list(values[0]) if isinstance(values[0], dict) else None
-        if names is not None and all(isinstance(each, dict) and set(each) == set(names) for each in values):
+        if names and all(isinstance(each, dict) and set(each) == set(names) for each in values):
             return self._matrix([[each[name] for name in names] for each in values]), names
-        if not all(isinstance(each, list) for each in values):
+        if not values[0] or not all(isinstance(each, list) for each in values):
             raise InputError(
                 str(self.path), f"must hold lists of numbers in {inner!r}, or objects with the same keys"
             )
@@ -524,14 +483,19 @@ class ParquetTable(Table):
 
     def __init__(self, path: Path, key: str | None = None) -> None:
         self.path = path
-        self._arrow = need("pyarrow", path)
-        try:
-            self._file = need("pyarrow.parquet", path).ParquetFile(path)
-        except self._arrow.ArrowInvalid:
-            raise damaged(path) from None
-        self._schema: Any = self._file.schema_arrow
-        index = (self._schema.pandas_metadata or {}).get("index_columns", [])
-        self.header: list[str] = [each for each in self._schema.names if each not in index or each == key]
+        self._types = need("pyarrow", path).types
+        opener = need("pyarrow.parquet", path).ParquetFile
+        with _readable(self.path):
+            self._file = opener(path)
+            self._schema: Any = self._file.schema_arrow
+            names = list(self._schema.names)
+            groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
+            values = sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
+        check_expansion(path, 8 * values)
+        index: Any = []
+        with suppress(ValueError, RecursionError, AttributeError):  # metadata of another form
+            index = list((self._schema.pandas_metadata or {}).get("index_columns", []))
+        self.header: list[str] = [each for each in names if each not in index or each == key]
         self.width = len(self.header)
         if not self.header or len(set(self.header)) < self.width:
             raise InputError(
@@ -539,34 +503,37 @@ class ParquetTable(Table):
             )
 
     def numbers(self, columns: Sequence[int]) -> Array:
-        """Return columns of numbers as a matrix."""
-        wanted, types = [self.header[i] for i in columns], self._arrow.types
+        wanted, types = [self.header[i] for i in columns], self._types
         kinds = [self._schema.field(name).type for name in wanted]
-        for name, kind in zip(wanted, kinds, strict=True):
-            if not (types.is_floating(kind) or types.is_integer(kind)):
-                problem = f"must hold numbers in all columns; {name!r} is {kind}"
+        for name, each in zip(wanted, kinds, strict=True):
+            if not (types.is_floating(each) or types.is_integer(each)):
+                problem = f"must hold numbers in all columns; {name!r} is {each}"
                 raise InputError(str(self.path), problem, remedy=TEXT_COLUMN)
-        narrow = all(types.is_float32(kind) or types.is_float16(kind) for kind in kinds)
+        narrow = all(types.is_float32(each) or types.is_float16(each) for each in kinds)
         shape = self._file.metadata.num_rows, len(wanted)
         matrix, done = np.empty(shape, dtype=np.float32 if narrow else np.float64), 0
-        for batch in self._file.iter_batches(columns=wanted):
-            for j, name in enumerate(wanted):
-                matrix[done : done + len(batch), j] = batch.column(name).to_numpy(zero_copy_only=False)
-            done += len(batch)
+        with _readable(self.path):
+            for batch in self._file.iter_batches(columns=wanted):
+                for j, name in enumerate(wanted):
+                    matrix[done : done + len(batch), j] = batch.column(name).to_numpy(zero_copy_only=False)
+                done += len(batch)
         return matrix
 
     def cells(self, column: int) -> list[str]:
-        """Return a column as texts."""
-        return [as_cell(each) for each in self._column(self.header[column]).to_pylist()]
+        return _plain_cells(self.path, self._column(self.header[column]).to_pylist())
+
+    def first_cells(self) -> list[str]:
+        kinds = [self._schema.field(name).type for name in self.header]
+        return ["0.5" if self._types.is_floating(each) else "" for each in kinds]
 
     def lists(self, key: str | None) -> tuple[Array, list[str] | None] | None:
-        """Return the matrix in the column of lists with the key or one of the names `PROBS`, if any."""
         names = (*PROBS, self.header[0]) if self.width == 1 else PROBS
         inner = key or next((name for name in names if name in self.header and self._is_list(name)), None)
         if inner is None:
             return None
-        if not self._is_list(pick(self.path, self.header, inner, inner)):
-            return self.numbers([self.header.index(inner)]), [inner]
+        place = pick(self.path, self.header, inner)
+        if not self._is_list(inner):
+            return self.numbers([place]), [inner]
         lists = self._column(inner).combine_chunks()
         lengths = need("pyarrow.compute", self.path).list_value_length(lists).unique()
         if len(lengths) != 1 or lengths.null_count:
@@ -574,23 +541,48 @@ class ParquetTable(Table):
         return lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1), None
 
     def _is_list(self, name: str) -> bool:
-        kind, types = self._schema.field(name).type, self._arrow.types
+        kind, types = self._schema.field(name).type, self._types
         return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
     def _column(self, name: str) -> Any:
-        return self._file.read(columns=[name]).column(0)
+        with _readable(self.path):
+            return self._file.read(columns=[name]).column(0)
 
 
 def open_table(path: Path, key: str | None = None) -> Table:
     """Open a table of any format. The key is the column that will be asked for, if it is known."""
-    if not is_table(path):
-        if path.is_dir():
-            checked(path)
-        raise InputError(
-            str(path),
-            "cannot be read: it must end in .npy, .npz, .csv, .tsv, .jsonl, .parquet or .safetensors; .csv, "
-            ".tsv and .jsonl may be compressed: .gz",
-        )
+    if str(path) == STDIN or kind(path) in TEXTS:
+        return TextTable(path)
     if kind(path) == PARQUET:
         return ParquetTable(checked(path), key)
-    return JsonTable(path) if kind(path) == LINES else TextTable(path)
+    if kind(path) == LINES:
+        return JsonTable(path)
+    if path.is_dir():
+        checked(path)
+    raise InputError(
+        str(path),
+        "cannot be read: it must end in .npy, .npz, .csv, .tsv, .jsonl, .parquet or .safetensors; .csv, "
+        ".tsv and .jsonl may be compressed: .gz",
+    )
+
+
+def escaped(cell: Any) -> Any:
+    """Return a cell that a spreadsheet does not execute: text that begins with =, +, - or @ gets a ' first.
+
+    Such cells are read back as they were.
+    """
+    if isinstance(cell, str) and cell[:1] in "=+-@" and cell and not are_numbers([cell]):
+        return f"'{cell}"
+    return cell
+
+
+def unescaped(cell: str) -> str:
+    """Return the cell that `escaped` was given."""
+    return cell[1:] if _ESCAPED.match(cell) else cell
+
+
+def _plain_cells(path: Path, values: list[Any]) -> list[str]:
+    odd = next((each for each in values if isinstance(each, list | dict | bool | bytes)), None)
+    if odd is not None:
+        raise InputError(str(path), "must hold texts or numbers as labels", found=repr(odd)[:80])
+    return [as_cell(each) for each in values]

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nacp._types import Array, Bools
+from nacp._types import Array, Bools, Ints
 from nacp.audit.checked_labels import UNDECIDED
 from nacp.cli import formats
-from nacp.cli.formats import Table, are_whole, few, is_table, kind, open_table, read_array, split_key
+from nacp.cli.formats import ARRAYS, STDIN, TEXTS, Table, are_whole, few, kind, meant, open_table, split_key
 from nacp.cli.terminal import complain
 from nacp.errors import InputError
 from nacp.labels import LabelTable
@@ -18,238 +20,196 @@ from nacp.labels.label_matrix import ABSENT, from_cells
 from nacp.points import is_missing, no_label
 from nacp.wrapping import counted
 
-_TITLES = {"class", "classes", "name", "names", "label", "labels", "category", "categories"}
-_MIN_NUMBERED = 20  # rows: with this many, a first column of different whole numbers counts the rows
+ID = ("id", "ids", "item", "items")
+"""Names of a column, or of an array, that names the rows."""
+_NUMBERED = (
+    "",
+    "index",
+    "row",
+    "unnamed: 0",
+)  # names of a first column that does so; pandas writes the first
+LABEL, GROUP, TITLE = ("labels", "label"), ("groups", "group"), ("class", "classes", "name", "names")
+TRUE = ("checked", "clean", "true", "truth", "gold")
+
+
+class Points(NamedTuple):
+    """What the files of points hold, all in the order of the same rows."""
+
+    probs: Array
+    labels: Array
+    classes: Sequence[Any] | None
+    clean: Array | None = None
+    groups: Array | Mapping[Any, Any] | None = None
+    ids: list[str] | None = None
+
+
+def read_points(
+    probs: str,
+    labels: str | None = None,
+    *,
+    classes: Sequence[Any] | None = None,
+    k: int | None = None,
+    names: str | None = None,
+    clean: str | None = None,
+    groups: str | None = None,
+    id: str | None = None,
+    drop: bool = False,
+    true: bool = False,
+) -> Points:
+    """Read probabilities, and what is known of their rows.
+
+    Parameters
+    ----------
+    probs, labels, clean, groups : str
+        Files, or ``file:column``; several may be columns of the same table.
+    classes, k
+        The classes of a calibration. Columns are put in their order.
+    names : str, optional
+        A file of the class names.
+    id : str, optional
+        The column that names the rows, in all files that have it. By default one called id, ids, item or
+        items. Files with such a column are joined by it: in any order, and rows that have no label are left
+        out with a message. Other files are matched row by row.
+    drop : bool, default=False
+        Whether to leave out rows whose label is missing in the file of labels. Else they are refused.
+    true : bool, default=False
+        Whether the labels are true ones: a column called checked or the like.
+    """
+    given = [probs, labels, clean, groups]
+    if given.count(STDIN) > 1:
+        raise InputError("standard input", "can be read once only: give a file for probs or for labels")
+    if labels is not None and clean is not None:
+        refuse_same(labels, clean)
+    classes = read_class_list(names) if names is not None else classes
+    called = TRUE if true else LABEL
+    beside = [(labels, called), (clean, TRUE), (groups, GROUP)]
+    matrix, classes, ids = _read_matrix(probs, classes, k, id, [each for each in beside if each[0]])
+    rows, known = Rows(probs, len(matrix), ids), classes or ()
+    keep, read, checked, grouping = np.ones(rows.n, dtype=bool), None, None, None
+    if labels is not None:
+        column = read_column(labels, called, rows, known, id)
+        if rows.ids is None and column.ids is not None and len(column.values) == rows.n:
+            rows = Rows(column.file, rows.n, column.ids)  # the labels name the rows
+        read, there, keep = rows.aligned(column, known)
+        if not keep.all():
+            lost = (
+                ""
+                if rows.ids is None
+                else f", such as {few([rows.ids[i] for i in np.flatnonzero(~keep)], 3)}"
+            )
+            left = f"{(~keep).sum():,} of {counted(rows.n, 'row')} of {split_key(probs)[0]}"
+            complain(f"Left out: {left} that {split_key(labels)[0]} does not have{lost}.")
+        if not there[keep].all():
+            if not drop:
+                raise no_label(column.file, ~there & keep)
+            complain(f"Left out: {(keep & ~there).sum():,} of {counted(rows.n, 'row')} without a label.")
+            keep &= there
+        if k is not None and classes is None and read.dtype.kind in "US":
+            problem = (
+                f"holds names such as {str(read.flat[0])!r}, but the classes of the calibration have none"
+            )
+            raise InputError(labels, problem, remedy="calibrate with --classes FILE")
+    if clean is not None:
+        checked = rows.optional(read_column(clean, TRUE, rows, known, id), known)[keep]
+    if groups is not None:
+        found = read_groups(groups, rows, classes, id)
+        grouping = found if isinstance(found, Mapping) else found[keep]
+    ids = rows.ids
+    if id is not None and ids is None:
+        raise InputError("id", f"names a column, and {probs} has none of this name", remedy="leave it out")
+    if not keep.all():
+        matrix, read = matrix[keep], None if read is None else read[keep]
+        ids = None if ids is None else [ids[i] for i in np.flatnonzero(keep)]
+    return Points(matrix, np.empty(0) if read is None else read, classes, checked, grouping, ids)
 
 
 # Probabilities
 
 
-class Matrix(NamedTuple):
-    """Numbers from a file, the names of their columns if they have some, and the ids of the rows if asked."""
-
-    values: Array
-    header: list[str] | None = None
-    ids: list[str] | None = None
-
-
-def read_matrix(
+def _read_matrix(
     name: str,
-    usual: str = "probs",
-    classes: Sequence[Any] | None = None,
-    beside: Sequence[str | None] = (),
-    *,
-    ids: str | None = None,
-    with_ids: bool = False,
-) -> Matrix:
-    """Read a matrix and the names of its columns, if it has any.
-
-    Of several arrays ``file.npz:key`` names one; the default is `usual`. In tables the columns are the
-    classes. If these are known, they are found by name. Else all columns are taken but a first one that
-    numbers or names the rows, and those that other inputs (`beside`: labels, then true labels) take from the
-    same file. A ``.parquet`` or ``.jsonl`` file may also hold one column of lists.
-
-    The rows are named by the column `ids`; with `with_ids` by default by one called id.
-    """
-    path, key = split_key(name)
-    table = None if kind(path) in formats.ARRAYS else open_table(path, key)
-    lists = None if table is None else table.lists(key)
-    header = None if table is None else table.matrix_header
-    if ids is not None and header is None:
-        raise InputError("ids", f"names a column, and those of {path} have no names", remedy="leave it out")
-    if table is None:
-        return Matrix(read_array(path, key, usual))
-    if header is None:
-        if kind(path) in formats.TEXTS and any(split_key(each)[0] == path for each in beside if each):
-            raise InputError(
-                str(path),
-                "has no header, so its labels cannot be told from its probabilities: add a first line of "
-                "names, or give the labels in a file of their own",
-            )
-        values, names = lists or (table.numbers(range(table.width)), None)
-        return Matrix(values, names)
-    at = _id_column(path, header, key, classes, ids) if with_ids or ids else None
-    named = None if at is None else table.cells(at)
-    if lists is None:
-        columns = _class_columns(table, header, classes, beside, ids)
-        lists = table.numbers(columns), [header[i] for i in columns]
-    values, names = lists
-    return Matrix(values, None if names == _places(len(names or ())) else names, named)
-
-
-def _id_column(
-    path: Path, header: list[str], key: str | None, classes: Sequence[Any] | None, ids: str | None
-) -> int | None:
-    """Return which column names the rows; say which columns are left out if none does."""
-    if ids is not None:
-        return header.index(formats.pick(path, header, ids, ids))
-    known = set(map(str, classes or ()))
-    if len(header) > 1 and header[0].lower() in formats.NUMBERED - known:
-        return 0
-    held = known.intersection(header) or {key, *formats.PROBS}.intersection(header)
-    others = [each for each in header if held and each not in held]
-    named = next((each for each in others if each.lower() in formats.NAMED), None)
-    if others and named is None:
-        complain(f"Left out, as no class: {few(others)}. To name the rows by one: --id {others[0]}")
-    return None if named is None else header.index(named)
-
-
-def _class_columns(
-    table: Table,
-    header: list[str],
     classes: Sequence[Any] | None,
-    beside: Sequence[str | None],
-    ids: str | None,
-) -> list[int]:
-    """Return which columns hold probabilities: those of the known classes, or all but labels and ids."""
-    wanted = [str(each) for each in classes or ()]
-    if not set(header).isdisjoint(wanted):
-        # The first of the names in a file may be a title; `_in_order` refuses the columns if it is a class.
-        wanted = wanted if wanted[0] in header else wanted[1:]
-        _refuse_missing(str(table.path), header, wanted)
-        return [header.index(each) for each in wanted]
-    left = set() if ids is None else {header.index(ids)}
-    for i, (source, column) in enumerate(split_key(each or "") for each in beside):
-        if source == table.path and len(header) > 1:
-            left.add(table.label_column(column, true=i > 0))
-    found = [i for i in range(len(header)) if i not in left]
-    return found[1:] if len(found) > 1 and header[found[0]].lower() in formats.NUMBERED else found
-
-
-def read_points(
-    probs: str,
-    labels: str,
-    classes: Sequence[Any] | None = None,
-    names: str | None = None,
-    k: int | None = None,
-    clean: str | None = None,
-    *,
-    groups: str | None = None,
-    drop: bool = False,
-) -> tuple[Array, Array, Sequence[Any] | None]:
-    """Read probabilities with their labels, and the classes.
-
-    The classes are those given, or those in the file `names`, or the names of the columns, which are put in
-    the order of the classes. `k` is for classes that are known by number alone. Labels, true labels (`clean`)
-    and `groups` may be columns of the same table. `drop`: rows without a label are left out with a message.
-    """
-    if probs == labels == formats.STDIN:
-        raise InputError("standard input", "can be read once only: give a file for probs or for labels")
-    if drop and (clean or groups) is not None:
-        raise InputError(
-            "drop_unlabelled", "is of no use with checked labels or groups", remedy="drop such rows first"
-        )
-    matrix, known = read_rows(probs, classes, names, (labels, clean, groups), k)
-    read = read_labels(labels, len(matrix), known, gaps=drop)
-    refuse_other_order(probs, labels, clean, groups)
-    if drop and len(read) == len(matrix):
-        there, read = present(read, known)
-        if not there.all():
-            complain(f"Left out: {len(there) - len(read):,} of {counted(len(there), 'row')} without a label.")
-            matrix = matrix[there]
-    if len(read) != len(matrix):
-        raise _other_length(labels, read, probs, len(matrix))
-    if known is None and read.dtype.kind in "US" and read.size:
-        name = next((str(cell) for cell in read.flat if not are_whole([str(cell)])), str(read.flat[0]))
-        remedy = f"pass --classes FILE with the {matrix.shape[1]:,} names in the order of the columns"
-        raise InputError(
-            labels,
-            f"holds names such as {name!r}, but the columns of {probs} have none",
-            remedy=remedy if k is None else "calibrate with --classes FILE",
-        )
-    if known is not None and read.ndim == 1:
-        allowed = set(known)
-        odd = next((label for label in read.tolist() if label not in allowed), None)
-        if odd is not None:
-            raise InputError(labels, f"holds {odd!r}, which is none of the classes {few(known)}")
-    return matrix, read, known
-
-
-def _other_length(labels: str, read: Array, probs: str, rows: int) -> InputError:
-    """Return the error for labels that are more or fewer than the rows."""
-    held, remedy = f"{len(read):,} labels", None
-    if read.ndim == 2:
-        held = f"labels of {len(read):,} items"
-        remedy = "nacp noise annotators --labels FILE --items FILE writes them in the order of the rows"
-    elif len(read) == rows + 1 and kind(labels) in formats.TEXTS:
-        remedy = f"if its first line is a header, give {labels}:HEADER"
-    return InputError(labels, f"holds {held}, but {probs} has {rows:,} rows", remedy=remedy)
-
-
-def read_rows(
-    probs: str,
-    classes: Sequence[Any] | None = None,
-    names: str | None = None,
-    beside: Sequence[str | None] = (),
-    k: int | None = None,
-) -> tuple[Array, Sequence[Any] | None]:
-    """Read probabilities and the classes, as `read_points` does.
-
-    With `k` and without `classes`, a header of numbers gives their order, and names are ignored.
-    """
-    wanted = read_class_list(names) if classes is None and names is not None else classes
-    return _in_order(probs, read_matrix(probs, classes=wanted, beside=beside), classes, names, k)
-
-
-def read_new(
-    probs: str, classes: Sequence[Any] | None, k: int, ids: str | None, groups: str | None = None
-) -> tuple[Array, list[str] | None]:
-    """Read probabilities, and what names their rows: the column `ids`, or one called id, if any.
-
-    Groups of rows may be in the same table.
-    """
-    read = read_matrix(probs, classes=classes, beside=(groups,), ids=ids, with_ids=True)
-    refuse_other_order(probs, groups)
-    return _in_order(probs, read, classes, None, k)[0], read.ids
-
-
-def _in_order(
-    probs: str, read: Matrix, classes: Sequence[Any] | None, names: str | None, k: int | None
-) -> tuple[Array, Sequence[Any] | None]:
-    """Return the columns in the order of the classes, and these."""
-    matrix, header, _ = read
+    k: int | None,
+    id: str | None,
+    beside: Sequence[tuple[Any, Sequence[str]]],
+) -> tuple[Array, Sequence[Any] | None, list[str] | None]:
+    """Read probabilities; return them in the order of the classes, the classes, and the ids of the rows."""
+    matrix, header, ids = read_matrix(name, "probs", classes, id, beside)
     if matrix.ndim != 2:
         raise InputError(
-            probs,
+            name,
             "must hold a matrix of shape (n, k)",
             found=matrix.shape,
             remedy="probabilities come first, then labels",
         )
-    if matrix.shape[1] > 2 and kind(split_key(probs)[0]) not in formats.ARRAYS:
-        _refuse_row_numbers(probs, matrix)
-    if classes is None and k is not None:
+    if classes is None and k is not None:  # they are known by number
         if header is None or not are_whole(header):
-            return matrix, None
-        if sorted(header) != sorted(_places(k)):
-            problem = f"begins with {few(header)}: these are not the numbers of the {k:,} classes"
-            raise InputError(probs, problem)
-        return matrix[:, [header.index(place) for place in _places(k)]], None
-    if names is not None:
-        classes = read_classes(names, matrix.shape[1])
+            return matrix, None, ids
+        return matrix[:, _order(name, header, range(k))], None, ids
     if header is None or classes is None:
-        return matrix, classes or header
-    _refuse_missing(probs, header, classes)
-    order = [header.index(str(name)) for name in classes]
-    return matrix if order == list(range(len(order))) else matrix[:, order], classes
+        return matrix, classes or header, ids
+    order = _order(name, header, classes)
+    return matrix if order == list(range(len(order))) else matrix[:, order], classes, ids
 
 
-def _refuse_row_numbers(name: str, matrix: Array) -> None:
-    """Refuse a first column with a different whole number in each of many rows, if no other column is so."""
-    n = len(matrix)
-    numbering = [
-        bool(np.all(column == np.rint(column))) and len(np.unique(column)) == n for column in matrix.T
-    ]
-    if n >= _MIN_NUMBERED and numbering[0] and not any(numbering[1:]):
-        raise InputError(
-            name, "seems to number its rows in the first column", remedy="call that id, or leave it out"
-        )
+def read_matrix(
+    name: str,
+    usual: str,
+    classes: Sequence[Any] | None = None,
+    id: str | None = None,
+    beside: Sequence[tuple[str, Sequence[str]]] = (),
+) -> tuple[Array, list[str] | None, list[str] | None]:
+    """Read a matrix, the names of its columns if they have some, and the ids of its rows.
+
+    Of several arrays ``file.npz:key`` names one; the default is `usual`. In tables the columns are the
+    classes. If these are known, they are found by name. Else all columns are taken but a first one of ids,
+    and those that other inputs (`beside`: files and usual names) take from the same file. A ``.parquet`` or
+    ``.jsonl`` file may also hold one column of lists.
+    """
+    path, key = split_key(name)
+    if kind(path) in ARRAYS:
+        return formats.read_array(path, key, (usual,)), None, _array_ids(path, key, id)
+    table = open_table(path, key)
+    header, lists = table.matrix_header, table.lists(key)
+    if header is None:
+        if kind(path) in TEXTS and any(split_key(each)[0] == path for each, _ in beside):
+            problem = "has no header, so its labels cannot be told from its probabilities: add a first line "
+            raise InputError(str(path), f"{problem}of names, or give the labels in a file of their own")
+        matrix, names = lists or (table.numbers(range(table.width)), None)
+        return matrix, names, None
+    wanted = [str(each) for each in classes or ()]
+    at = id_at(header, id, wanted, known=bool(wanted) or lists is not None)
+    ids = None if at is None else list(map(_as_id, table.cells(at)))
+    named = not set(header).isdisjoint(wanted)
+    columns = _order(str(path), header, wanted) if named else []
+    if lists is None and not named:
+        left = {
+            _label_at(table, split_key(each)[1], called)
+            for each, called in beside
+            if split_key(each)[0] == path
+        }
+        columns = [i for i in range(len(header)) if i != at and i not in left]
+    elif at is None and not beside:
+        others = [
+            each for i, each in enumerate(header) if i not in columns and each not in (key, *formats.PROBS)
+        ]
+        if others:
+            complain(f"Left out, as no class: {few(others)}. To name the rows by one: --id {others[0]}")
+    if lists is not None:
+        return *lists, ids
+    if not columns:
+        raise InputError(str(path), "has no column of probabilities", found=few(header))
+    found = [header[i] for i in columns]
+    return table.numbers(columns), None if found == _places(len(found)) else found, ids
 
 
-def _refuse_missing(name: str, header: list[str], classes: Sequence[Any]) -> None:
-    """Refuse columns of which none has the name of some class."""
+def _order(name: str, header: list[str], classes: Sequence[Any]) -> list[int]:
+    """Return the columns of the classes; refuse a table without one of them."""
     missing = next((str(each) for each in classes if str(each) not in header), None)
     if missing is not None:
-        raise InputError(name, f"has no column {missing!r}; its columns are {few(header)}")
+        problem = f"has no column {missing!r}{meant(missing, header)}; its columns are {few(header)}"
+        raise InputError(name, problem)
+    return [header.index(str(each)) for each in classes]
 
 
 def _places(k: int) -> list[str]:
@@ -257,148 +217,265 @@ def _places(k: int) -> list[str]:
     return [str(i) for i in range(k)]
 
 
+# Columns, and joins by ids
+
+
+class Column(NamedTuple):
+    """A column of a file: its values, texts or numbers, and the ids of its rows."""
+
+    file: str
+    values: Array
+    ids: list[str] | None = None
+    first_line: int = 0  # the line of its first value, if the file is a text table
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of the points: the file that defines their order, and their ids."""
+
+    file: str
+    n: int
+    ids: list[str] | None = None
+
+    def aligned(self, column: Column, classes: Sequence[Any]) -> tuple[Array, Bools, Bools]:
+        """Return the values of labels for each row, which are there, and which rows the column has."""
+        values, there = _labels(column, classes)
+        at = self.places(column)
+        if at is None:
+            return values, there, np.ones(self.n, dtype=bool)
+        return values[at], there[at] & (at >= 0), at >= 0
+
+    def optional(self, column: Column, classes: Sequence[Any]) -> Array:
+        """Return labels as objects: None for rows that have none, ? where an expert could not decide."""
+        values, there, _ = self.aligned(column, classes)
+        if values.ndim != 1:
+            raise InputError(column.file, "must hold one label for each row", found=values.shape)
+        found = np.full(self.n, None, dtype=object)
+        found[there] = values[there].tolist()
+        return found
+
+    def places(self, column: Column) -> Ints | None:
+        """Return the place of each row in a column, -1 if it has none; None if they are matched in order."""
+        ours, theirs = self.ids, column.ids
+        if ours is None or theirs is None or ours == theirs:
+            if len(column.values) != self.n:
+                raise self._other_length(column)
+            return None
+        place = {each: i for i, each in enumerate(theirs)}
+        at = np.array([place.get(each, -1) for each in ours], dtype=np.int64)
+        if (at < 0).all():
+            if len(column.values) == self.n and (_are_places(ours) or _are_places(theirs)):
+                return None  # one of the files only numbers its rows
+            raise InputError(
+                column.file,
+                f"has rows called {few(theirs[:2])}, and {split_key(self.file)[0]} has {few(ours[:2])}: none "
+                "has a partner",
+                remedy="rename the column of ids if these are no ids, or name the right one: --id COLUMN",
+            )
+        for file, ids in ((self.file, ours), (column.file, theirs)):
+            if len(set(ids)) < len(ids):
+                twice = next(each for i, each in enumerate(ids) if each in ids[:i])
+                raise InputError(str(split_key(file)[0]), f"has the id {twice!r} more than once")
+        lost = list(set(theirs).difference(ours))
+        if lost:
+            left = f"{len(lost):,} of {counted(len(theirs), 'row')} of {column.file} that"
+            complain(
+                f"Left out: {left} {split_key(self.file)[0]} does not have, such as {few(sorted(lost), 3)}."
+            )
+        return at
+
+    def _other_length(self, column: Column) -> InputError:
+        held, remedy = f"{len(column.values):,} values", None
+        if column.values.ndim == 2:
+            held = f"labels of {len(column.values):,} items"
+            remedy = "nacp noise annotators --labels FILE --items FILE writes them in the order of the rows"
+        elif len(column.values) == self.n + 1 and column.first_line == 1:
+            remedy = f"if its first line is a header, give {column.file}:HEADER"
+        elif column.ids is not None or self.ids is not None:
+            remedy = "to join them, both need a column of ids: one called id, or --id COLUMN"
+        return InputError(column.file, f"holds {held}, but {self.file} has {self.n:,} rows", remedy=remedy)
+
+
+def read_column(
+    name: str,
+    called: Sequence[str],
+    rows: Rows | None = None,
+    classes: Sequence[Any] = (),
+    id: str | None = None,
+) -> Column:
+    """Read an array, or one column of a table as texts.
+
+    It is the one that ``file:column`` names, the only one beside the ids, or the one that is `called` so. The
+    first line of a text table of one column is a header if it cannot be anything else.
+    """
+    path, key = split_key(name)
+    if kind(path) in ARRAYS:
+        return Column(
+            name,
+            formats.read_array(path, key, (*called, *LABEL)),
+            _array_ids(path, key, id),
+        )
+    table = open_table(path, key)
+    if table.header is None:
+        if key is not None or table.width != 1:
+            raise InputError(str(path), "must hold one label on each line, or objects with keys")
+        return Column(str(path), np.array(table.cells(0)))
+    if table.width > 1 or not isinstance(table, formats.TextTable):
+        at = id_at(table.header, id, (), known=True, key=key)
+        cells = table.cells(_label_at(table, key, called, at))
+        same = rows is not None and split_key(rows.file)[0] == path
+        ids = None if at is None or same else list(map(_as_id, table.cells(at)))
+        return Column(str(path), np.array(cells), ids, 2)
+    cells, n = [table.header[0], *table.cells(0)], None if rows is None else rows.n
+    headed = key is not None or _is_title(cells, called, n, classes)
+    if key is not None:
+        formats.pick(path, table.header, key)
+    cells = cells[headed:]
+    while cells and not cells[-1] and len(cells) > (n or 0):
+        cells.pop()
+    return Column(str(path), np.array(cells, dtype=str), None, 1 + headed)
+
+
+def _label_at(table: Table, key: str | None, called: Sequence[str], names_at: int | None = None) -> int:
+    """Return which column of a table is meant."""
+    there = table.header or []
+    if key is not None:
+        return formats.pick(table.path, there, key)
+    names_at = id_at(there, None, (), known=True) if names_at is None else names_at
+    left = [i for i in range(len(there)) if i != names_at]
+    if len(left) == 1:
+        return left[0]
+    for names in (called, LABEL):
+        found = [i for i in left if there[i].lower() in names]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            break
+    first = table.first_cells()
+    named = [there[i] for i in left if are_whole([first[i]]) or not formats.are_numbers([first[i]])] or there
+    raise InputError(
+        str(table.path),
+        f"has {len(there):,} columns, among them {few(named)}",
+        remedy=f"name the one that is meant, as {table.path}:{named[0] or 'NAME'}",
+    )
+
+
+def _is_title(cells: list[str], called: Sequence[str], n: int | None, classes: Sequence[Any]) -> bool:
+    """Return whether the first cell of a table of one column is a header, as it cannot be a label.
+
+    A number may be a label. A word that is no class is a header if it is called so, if there is a cell too
+    many, or if numbers are below it.
+    """
+    first, rest = cells[0], [cell for cell in cells[1:] if cell]
+    if first in classes or first == "" or formats.are_numbers([first]):
+        return False
+    number = len(cells)
+    while n is not None and number > n + 1 and not cells[number - 1]:
+        number -= 1
+    return first.lower() in {*called, *LABEL, *TITLE} or are_whole(rest) or number - 1 == n
+
+
+def id_at(
+    header: Sequence[str], id: str | None, classes: Sequence[str], *, known: bool, key: str | None = None
+) -> int | None:
+    """Return which column names the rows; if the classes are not `known`, only the first one may."""
+    if id is not None and id in header:
+        return list(header).index(id)
+    names = [each.lower() for each in header]
+    for i, name in enumerate(names if known else names[:1]):
+        if (name in ID or (i == 0 and name in _NUMBERED)) and header[i] not in classes and header[i] != key:
+            return i if len(header) > 1 else None
+    return None
+
+
+def _array_ids(path: Path, key: str | None, id: str | None) -> list[str] | None:
+    """Return the ids in an array that is called so, if there is one."""
+    found = [each for each in formats.array_names(path) if each == id or (each.lower() in ID and each != key)]
+    if not found:
+        return None
+    values = formats.read_array(path, id if id in found else found[0], ())
+    return [_as_id(formats.as_cell(each)) for each in values.tolist()] if values.ndim == 1 else None
+
+
+def _as_id(cell: str) -> str:
+    """Return an id; one file may have 1, and another 1.0."""
+    return cell[:-2] if cell.endswith(".0") and cell[:-2].isdecimal() else cell
+
+
+def _are_places(ids: list[str]) -> bool:
+    """Return whether ids only number the rows, from 0 or 1."""
+    return ids in (_places(len(ids)), _places(len(ids) + 1)[1:])
+
+
 # Labels
 
 
-def read_labels(
-    name: str,
-    rows: int | None = None,
-    classes: Sequence[Any] | None = None,
-    *,
-    gaps: bool = False,
-    true: bool = False,
-) -> Array:
-    """Read labels, numbers or names: from an array, or from one column of a table.
-
-    Of several arrays it is "labels"; of several columns the one called label, unless ``file.csv:column``
-    names one. The first line of a ``.csv`` file of one column is a header if it cannot be anything else.
-    There should be as many labels as `rows`, if that is known. `gaps`: some may be missing. `true`: of two
-    columns called label and checked, the first is not meant.
-    """
-    path, key = split_key(name)
-    if kind(path) in formats.ARRAYS:
-        read = read_array(path, key, "labels")
-        if read.dtype.kind == "f" and np.array_equal(read, np.rint(read)):
-            read = read.astype(np.int64)
-        return read if gaps or classes is None or read.dtype.kind not in "iu" else _named(read, classes)
-    cells, headed = open_table(path, key).labels(key, true=true, gaps=gaps)
-    if not headed and _begins_with_header(cells, rows, classes, gaps):
-        cells = cells[1:]
-    if gaps:
-        cells = _without_last_gaps(cells, rows)
-        return np.array([None if is_absent(cell, classes) else cell for cell in cells], dtype=object)
-    missing = [is_absent(cell, classes) for cell in cells]
-    if any(missing):
-        raise no_label(str(path), missing)
-    return _as_labels(cells, classes)
+def _labels(column: Column, classes: Sequence[Any]) -> tuple[Array, Bools]:
+    """Return labels, as numbers if all are whole numbers and no names, and which of them are there."""
+    values = column.values
+    if values.dtype.kind == "f" and np.array_equal(values, np.rint(values), equal_nan=True):
+        values = np.where(np.isnan(values), -1, values).astype(np.int64)
+    if values.dtype.kind in "iu":
+        there = values != -1
+        return values, there if values.ndim == 1 else np.asarray(there.any(axis=1))
+    absent = ABSENT | {"-1", "-1.0"}
+    cells = ["" if is_missing(each) else str(each) for each in values.ravel().tolist()]
+    missing = np.array([cell.lower() in absent and cell not in classes for cell in cells]).reshape(
+        values.shape
+    )
+    there = np.asarray(~missing if values.ndim == 1 else ~missing.all(axis=1))
+    found = [cell for cell, gap in zip(cells, missing.ravel(), strict=True) if not gap]
+    decided = {cell for cell in found if cell != UNDECIDED}
+    if not are_whole(list(decided)) or decided <= set(map(str, classes)):
+        _refuse_unknown(column, cells, missing, classes)
+        return values, there
+    if UNDECIDED in found:
+        numbers = [int(float(cell)) if cell in decided else cell for cell in cells]
+        return np.array(numbers, dtype=object), there
+    return np.where(missing.ravel(), "-1", cells).astype(np.float64).astype(np.int64).reshape(
+        values.shape
+    ), there
 
 
-def _begins_with_header(
-    cells: list[str], rows: int | None, classes: Sequence[Any] | None, gaps: bool
-) -> bool:
-    """Return whether the first cell of a table of one column is a header, as it cannot be a label.
-
-    A word that is no class is one if there is a label too many, or if numbers are below it. A number may be
-    a label; it is a header only if there is a label too many and all below it are words.
-    """
-    first, rest = cells[0], [cell for cell in cells[1:] if cell or not gaps]
-    if first in (classes or ()) or (gaps and first == ""):
-        return False
-    if gaps and rows is not None:
-        cells = _without_last_gaps(cells, rows + 1)
-    too_many = rows is None or len(cells) == rows + 1
-    if formats.are_numbers([first]):
-        return too_many and not any(formats.are_numbers([cell]) for cell in rest)
-    return too_many or are_whole(rest)
+def _refuse_unknown(column: Column, cells: list[str], missing: Bools, classes: Sequence[Any]) -> None:
+    """Refuse labels that are no classes; say where they are, and which class was probably meant."""
+    known = {*map(str, classes), UNDECIDED, ""}
+    odd: dict[str, int] = {}
+    for i, (cell, gap) in enumerate(zip(cells, missing.ravel(), strict=True)):
+        if cell not in known and not gap:
+            odd.setdefault(cell, i)
+    if not odd or not classes:
+        return
+    said = []
+    for cell, i in islice(odd.items(), 5):
+        place = f"line {i + column.first_line}" if column.first_line else f"row {i}"
+        said.append(f"{cell!r} in {place}{meant(cell, classes)}")
+    problem = f"holds labels that are none of the classes {few(list(classes))}: {few(said)}"
+    raise InputError(column.file, problem + (f" and {len(odd) - 5:,} others" if len(odd) > 5 else ""))
 
 
-def _without_last_gaps(cells: list[str], number: int | None) -> list[str]:
-    """Drop empty cells at the end down to a number: they may be labels not checked, or nothing."""
-    end = len(cells)
-    while number is not None and end > number and cells[end - 1] == "":
-        end -= 1
-    return cells[:end]
-
-
-def is_absent(cell: str, classes: Sequence[Any] | None) -> bool:
-    """Return whether a cell stands for a missing label."""
-    return cell.lower() in ABSENT and cell not in (classes or ())
-
-
-def _as_labels(cells: list[str], classes: Sequence[Any] | None) -> Array:
-    """Return labels given as texts: names, or numbers if all are whole and no names of classes."""
-    if not are_whole(cells) or (classes is not None and set(cells) <= set(classes)):
-        return np.array(cells)
-    numbers = np.array(cells, dtype=np.float64).astype(np.int64)
-    return numbers if classes is None else _named(numbers, classes)
-
-
-def _named(labels: Array, classes: Sequence[Any]) -> Array:
-    """Return the names of labels that are numbers; a number that has none stays one.
-
-    A number is the place of a class, unless the names are numbers themselves. In a table -1 is a gap.
-    """
-    whole = are_whole([str(name) for name in classes])
-    names = {int(float(name)): name for name in classes} if whole else dict(enumerate(classes))
-    if labels.ndim == 2:
-        names.setdefault(-1, "")
-    return np.array([names.get(label, label) for label in labels.ravel().tolist()]).reshape(labels.shape)
-
-
-def present(read: Array, classes: Sequence[Any] | None) -> tuple[Bools, Array]:
-    """Return which labels, or rows of several, are there, and these."""
-    absent = {"", "-1", "-1.0"} - set(map(str, classes or ()))
-    flat = [not is_missing(each) and str(each) not in absent for each in read.ravel().tolist()]
-    there = np.array(flat, dtype=bool).reshape(read.shape)
-    if read.ndim == 2:
-        some = np.asarray(there.any(axis=1))
-        named = classes is not None and read.dtype.kind in "iuf"
-        return some, _named(read[some].astype(np.int64), classes or ()) if named else read[some]
-    return there, _as_labels([str(each) for each in read[there].tolist()], classes)
-
-
-def read_clean(name: str, rows: int, classes: Sequence[Any] | None = None, *, noisy: str = "") -> Array:
-    """Read true labels of points some of which were checked: like labels, -1 or empty where one was not.
-
-    They must not be taken from the column of the `noisy` ones.
-    """
-    refuse_same(noisy, name)
-    read = read_labels(name, rows, classes, gaps=True, true=True)
-    if read.shape != (rows,):
-        raise InputError(
-            name, f"must hold {rows} labels, -1 or empty where none was checked", found=read.shape
-        )
-    return true_labels(read, classes)
-
-
-def true_labels(read: Array, classes: Sequence[Any] | None) -> Array:
-    """Return true labels with None where there is none, and ? where an expert could not decide."""
-    undecided = np.array([each == UNDECIDED and each not in (classes or ()) for each in read], dtype=bool)
-    found = np.full(len(read), None, dtype=object)
-    there, values = present(np.where(undecided, found, read), classes)
-    found[there], found[undecided] = values.tolist(), UNDECIDED
-    return found
-
-
-def read_pairs(noisy: str, true: str, classes: Sequence[Any] | None = None) -> tuple[Array, Array, int]:
+def read_pairs(
+    noisy: str, true: str, classes: Sequence[Any] | None = None, id: str | None = None
+) -> tuple[Array, Array, int]:
     """Read noisy and true labels of the items that have both; return them with the number of all items."""
-    given = read_labels(noisy, classes=classes, gaps=True)
-    if given.ndim != 1 or not len(given):
-        raise InputError(noisy, "must hold a label for each item", found=given.shape)
-    refuse_other_order(noisy, true)
-    there, values = present(given, classes)
+    refuse_same(noisy, true)
+    column = read_column(noisy, LABEL, None, classes or (), id)
+    if column.values.ndim != 1 or not len(column.values):
+        raise InputError(noisy, "must hold a label for each item", found=column.values.shape)
+    rows, known = Rows(noisy, len(column.values), column.ids), classes or ()
+    values, there = _labels(column, known)
     if classes is None and values.dtype.kind in "US":
         raise InputError(noisy, "holds names: pass --classes FILE with all of them in order")
-    clean = read_clean(true, len(given), classes)
-    known = np.array([each is not None for each in clean], dtype=bool)
-    if not known[there].any():
+    clean = rows.optional(read_column(true, TRUE, None, known, id), known)
+    both = there & np.array([each is not None for each in clean], dtype=bool)
+    if not both.any():
         raise InputError(true, "has no label for an item that has a noisy one")
-    return values[known[there]], np.array(clean[there & known].tolist()), len(given)
+    return values[both], np.array(clean[both].tolist()), rows.n
 
 
 def refuse_same(noisy: str, true: str) -> None:
     """Refuse to take one column for the noisy labels and for the true ones."""
-    if noisy == true or _column(noisy) == _column(true):
+    if _place_of(noisy, LABEL) == _place_of(true, TRUE):
         raise InputError(
             true,
             "is given twice, as the labels and as the true labels",
@@ -406,123 +483,47 @@ def refuse_same(noisy: str, true: str) -> None:
         )
 
 
-def _column(name: str) -> tuple[Path, str | None]:
+def _place_of(name: str, called: Sequence[str]) -> tuple[Path, str | None]:
     """Return which column or array of which file is meant."""
     path, key = split_key(name)
-    if key is None and is_table(path) and path.is_file():
+    if key is None and kind(path) not in ARRAYS and path.is_file():
         table = open_table(path)
-        key = None if table.header is None else table.header[table.label_column(None)]
+        key = None if table.header is None else table.header[_label_at(table, None, called)]
     return path.resolve(), key or "labels"
 
 
 def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array | LabelTable:
     """Read labels by several annotators: a row per item, a column per annotator."""
     path, key = split_key(name)
-    if kind(path) not in formats.TEXTS and name != formats.STDIN:
-        return read_matrix(name, "labels").values
+    if kind(path) not in TEXTS and name != STDIN:
+        return read_matrix(name, "labels")[0]
     if key is not None:
         raise InputError(str(path), "is read whole, a column per annotator", remedy=f"give it without :{key}")
     try:
-        return from_cells([row for _, row in formats.TextTable(path).rows()], classes)
+        return from_cells(list(formats.TextTable(path).rows()), classes)
     except InputError as error:
         raise error.about(str(path)) if error.argument == "labels" else error from None
 
 
-# Ids of rows
-
-
-def row_ids(name: str) -> list[str] | None:
-    """Return the cells of a first column called id, item or items, or such an array of ``.npz``, if any."""
-    path, key = split_key(name)
-    if path.suffix == ".npz" and path.is_file():
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                named = [each for each in file.files if each.lower() in formats.NAMED and each != key]
-                found = file[named[0]] if len(named) == 1 else np.zeros((0, 0))
-        except formats.UNREADABLE:  # reported when its labels are read
-            return None
-        return [formats.as_cell(each) for each in found.tolist()] if found.ndim == 1 else None
-    if name == formats.STDIN or not path.is_file() or not is_table(path):
-        return None
-    table = open_table(path)
-    first = (table.header or [""])[0]
-    return table.cells(0) if table.width > 1 and first.lower() in formats.NAMED and first != key else None
-
-
-def refuse_other_order(*names: str | None) -> None:
-    """Refuse files that call their rows by other names, or have them in another order."""
-    known: tuple[str, list[str]] | None = None
-    by_path = {split_key(name)[0]: name for name in names if name is not None}
-    for name in reversed(by_path.values()):  # the last ones are small
-        ids = row_ids(name)
-        if ids is None:
-            continue
-        ids = [each.removesuffix(".0") for each in ids]  # as one file may have 1, and another 1.0
-        other, theirs = known = known or (name, ids)
-        odd = next((i for i, (a, b) in enumerate(zip(ids, theirs, strict=False)) if a != b), None)
-        if odd is not None and len(ids) == len(theirs):
-            shuffled = sorted(ids) == sorted(theirs)
-            raise InputError(
-                other,
-                f"has {theirs[odd]!r} in row {odd}, where {name} has {ids[odd]!r}",
-                remedy="put the rows of both in one order"
-                + ("" if shuffled else ", or, if these are not the same ids, rename that column"),
-            )
-
-
 # Class names
-
-
-def read_classes(name: str, k: int) -> list[str]:
-    """Read the names of k classes."""
-    names = read_class_list(name)
-    if kind(name) in formats.TEXTS and len(names) == k + 1:
-        del names[0]
-    if len(names) != k or len(set(names)) != k:
-        raise InputError(
-            name,
-            f"must hold {k:,} different names, one per column of probs",
-            found=f"{len(names):,}, {len(set(names)):,} of them different",
-        )
-    return names
 
 
 def read_class_list(name: str) -> list[str]:
     """Read class names: a ``.json`` list, a column of a ``.csv`` or ``.tsv`` file, or else one per line.
 
     A first line that is called class, name, label or the like is a header; of several columns it says which
-    one is meant. Above probabilities it is the header that names the classes.
+    one is meant.
     """
     path = formats.checked(Path(name))
     if path.suffix == ".json":
         read = _read_json(path)
         if not isinstance(read, list) or not all(isinstance(each, str) for each in read):
             raise InputError(name, 'must hold a list of names, such as ["cat", "dog"]')
-    elif kind(path) in formats.TEXTS:
-        table = formats.TextTable(path)
-        read = _above_probabilities(table)
-        if not read:
-            read, headed = table.labels(None, called=_TITLES)
-            read = read[1:] if not headed and read[0].lower() in _TITLES else read
+    elif kind(path) in TEXTS:
+        read = read_column(name, TITLE).values.tolist()
     else:
         read = read_lines(name)
     return [each.strip() for each in read]
-
-
-def _above_probabilities(table: formats.TextTable) -> list[str]:
-    """Return the names of the columns of probabilities, if a table has such ones."""
-    rows = table.rows(gaps=True)
-    (_, header), (_, cells) = next(rows), next(rows, (0, []))
-    if formats.are_numbers(header) or {name.lower() for name in header} & (_TITLES - formats.LABEL):
-        return []
-    other = formats.LABEL | formats.TRUE | (formats.NUMBERED & {header[0].lower()})
-    found = {
-        name: float(cell)
-        for name, cell in zip(header, cells, strict=False)
-        if formats.are_numbers([cell]) and name.lower() not in other
-    }
-    shares = sum(found.values()) == 1 or not all(map(float.is_integer, found.values()))
-    return list(found) if len(found) > 1 and shares else []
 
 
 def read_lines(name: str) -> list[str]:
@@ -541,32 +542,25 @@ def _read_json(path: Path) -> Any:
 # Groups
 
 
-def read_groups(name: str, rows: int | None, classes: Sequence[Any] | None) -> Array | Mapping[Any, Any]:
+def read_groups(
+    name: str, rows: Rows | None, classes: Sequence[Any] | None, id: str | None = None
+) -> Array | Mapping[Any, Any]:
     """Read the group of each row: an array, or one column of a table; or a mapping from classes to groups.
 
-    A mapping is a ``.json`` object. If `rows` is not known there may be any number, and an object may hold
+    A mapping is a ``.json`` object. If the rows are not known there may be any number, and an object may hold
     the share of each group.
     """
-    path, key = split_key(name)
+    path = split_key(name)[0]
     if path.suffix == ".json":
         found = _read_json(path)
         if not isinstance(found, dict):
             raise InputError(name, 'must hold an object from classes to groups, such as {"cat": "pet"}')
         shares = rows is None and all(isinstance(share, float) for share in found.values())
         return found if shares else _by_class(found, classes)
-    if kind(path) in formats.ARRAYS:
-        read = read_array(path, key, "groups")
-        values = np.array([formats.as_cell(each) for each in read.ravel().tolist()]).reshape(read.shape)
-    else:
-        cells, headed = open_table(path, key).labels(key, called={"group", "groups"}, gaps=True)
-        values = np.array(cells[1:] if not headed and len(cells) - 1 == rows else cells, dtype=str)
-    if rows is not None and (values.ndim != 1 or len(values) != rows):
-        raise InputError(
-            name,
-            f"must hold {rows:,} groups, one for each row of PROBS",
-            found=f"{values.shape}",
-            remedy="groups of classes are a .json object",
-        )
+    column = read_column(name, GROUP, rows, (), id)
+    values = np.array([formats.as_cell(each) for each in column.values.ravel().tolist()])
+    at = None if rows is None else rows.places(column._replace(values=values))
+    values = values if at is None else np.where(at < 0, "", values[at])
     if (values == "").any():
         row = int(np.argmax(values == ""))
         raise InputError(name, f"has no group in row {row}", remedy="give it a name of its own, as 'unknown'")

@@ -8,9 +8,9 @@ import typer
 import nacp
 from nacp.cli import annotators, options
 from nacp.cli.commands import app, command, example_block
-from nacp.cli.inputs import read_class_list, read_lines, read_pairs, refuse_same
+from nacp.cli.inputs import read_class_list, read_lines, read_pairs
 from nacp.cli.outputs import check_output
-from nacp.cli.sample import Points
+from nacp.cli.sample import PointFiles
 from nacp.cli.terminal import complain, progress_of, show
 
 noise_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
@@ -48,15 +48,15 @@ def audit_command(
         ),
     ] = "auto",
     groups: Annotated[str | None, options.file(help="The group of each class: one per line.")] = None,
+    id: options.Id = None,
     confidence: options.EstimateConfidence = 0.95,
     out: options.EstimateOut = options.ESTIMATE,
 ) -> None:
     """From a sample whose labels were checked. If they are calibration points: nacp calibrate --clean."""
     check_output(str(out), inputs=(noisy, clean, classes, groups))
-    refuse_same(noisy, clean)
     with progress_of(f"reading {noisy}") as say:
         names = None if classes is None else read_class_list(classes)
-        labels, true, number = read_pairs(noisy, clean, names)
+        labels, true, number = read_pairs(noisy, clean, names, id)
         members = None if groups is None else read_lines(groups)
         say("estimating")
         found = nacp.noise_from_audit(
@@ -77,7 +77,7 @@ command("annotators", *annotators.EXAMPLES, app=noise_app)(annotators.annotators
     app=noise_app,
 )
 def model_command(
-    points: Points,
+    points: PointFiles,
     model: Annotated[
         Literal["uniform", "matrix"], typer.Option(help="matrix: confident learning, by cleanlab.")
     ] = "uniform",
@@ -95,7 +95,7 @@ def model_command(
     _write(found, out)
 
 
-@command("privacy", "nacp noise privacy 2.5 --k 100", tables=False, app=noise_app)
+@command("privacy", "nacp noise privacy 2.5 --k 100", app=noise_app)
 def privacy_command(
     epsilon: Annotated[float, options.argument("EPSILON", "The privacy parameter.")],
     k: Annotated[int, typer.Option("--k", help="The number of classes.", show_default=False)],

@@ -39,7 +39,11 @@ Classes = Annotated[
 ]
 Clean = Annotated[
     str | None,
-    file(help="True labels, -1 or empty where one was not checked; no noise model is then needed."),
+    file(help="True labels of some rows, -1 or empty if not checked; no noise model is then needed."),
+]
+Audit = Annotated[
+    str | None,
+    file(help="What nacp audit choose wrote, filled in: true labels of the points that it chose."),
 ]
 Alpha = Annotated[float, typer.Option(help="Sets are to cover with probability 1 - alpha.")]
 ScoreName = Annotated[str, typer.Option(help="hps, aps, raps, saps, margin, topk or precomputed.")]
@@ -51,10 +55,20 @@ By = Annotated[Literal["class"] | None, typer.Option(help="A threshold for each 
 Simultaneous = Annotated[
     bool, typer.Option("--simultaneous", help="Promise all groups at once: delta is divided among them.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The seed of the order in which pac takes the points.")]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="The column that names the rows; files that have it are joined by it.",
+        show_default="one called id, ids, item or items",
+    ),
+]
+RandomState = Annotated[int, typer.Option(min=0, help="The seed of the order in which pac takes the points.")]
 Drop = Annotated[bool, typer.Option("--drop-unlabelled", help="Leave out rows that have no label.")]
-NoEmpty = Annotated[
-    bool, typer.Option("--no-empty", help="Put the most probable label into sets that would be empty.")
+AllowEmpty = Annotated[
+    bool,
+    typer.Option(help="Without: put the most probable label into sets that would be empty."),
 ]
 NumberOfClasses = Annotated[
     int | None, typer.Option("--k", help="The number of classes.", show_default="the largest label plus one")

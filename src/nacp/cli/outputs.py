@@ -15,7 +15,7 @@ import numpy as np
 
 from nacp._types import Array
 from nacp.calibration import Calibration
-from nacp.cli.formats import STDIN, kind, need, separator, split_key
+from nacp.cli.formats import STDIN, escaped, kind, need, split_key
 from nacp.cli.terminal import only_ascii
 from nacp.errors import InputError
 from nacp.files import write_whole
@@ -52,7 +52,8 @@ def write_sets(blocks: Iterable[Sets], name: str) -> None:
     """Write sets block by block; the file is replaced only if all are written.
 
     ``.jsonl``, and ``-`` for standard output: one list per line, or an object with the row's id, its labels
-    and their probabilities where there are some. ``.csv`` and ``.tsv``: row, id, label, prob. ``.parquet``:
+    and their probabilities where there are some. ``.csv`` and ``.tsv``: row, id, label, prob, a
+    line for each label, and one without a label for an empty set. ``.parquet``:
     columns of ids, and of lists of labels and of probabilities. ``.npz``: offsets and labels, as in
     `PredictionSets`, ids and probs.
     """
@@ -110,18 +111,16 @@ def _write_jsonl(file: IO[str], blocks: Iterable[Sets], _: str) -> None:
 
 
 def _write_csv(file: IO[str], blocks: Iterable[Sets], name: str) -> None:
-    writer, done = csv.writer(file, delimiter=separator(name)), 0
+    writer, done = csv.writer(file, delimiter="\t" if kind(name) == ".tsv" else ","), 0
     for block in blocks:
         has_ids, has_probs = block.ids is not None, block.probs is not None
         if not done:
             writer.writerow(["row", *["id"] * has_ids, "label", *["prob"] * has_probs])
         for number, row in enumerate(block.rows(), done):
-            start = (number, row["id"]) if has_ids else (number,)
-            if has_probs:
-                pairs = zip(row["labels"], row["probs"], strict=True)
-                writer.writerows((*start, *pair) for pair in pairs)
-            else:
-                writer.writerows((*start, label) for label in row["labels"])
+            start = (number, escaped(row["id"])) if has_ids else (number,)
+            labels = list(map(escaped, row["labels"])) or [""]  # an empty set has a line, too
+            columns = (labels, row["probs"] or [""]) if has_probs else (labels,)
+            writer.writerows((*start, *cells) for cells in zip(*columns, strict=True))
         done += len(block.sets)
 
 

@@ -15,19 +15,17 @@ from nacp.cli.terminal import progress_of, show
 @command(
     "plan",
     "nacp plan --k 1000 --noise 0.2 --alpha 0.1 --excess 0.02",
-    "nacp plan --k 10 --noise matrix.npy --points 5000",
-    "nacp plan --k 10 --noise 0.1 --points 5000 --checked 500",
-    "nacp plan --k 10 --noise 0.2 --points 5000 --groups shares.json",
-    "nacp plan --k 10 --noise 0.2 --points 5000 --by class --simultaneous",
+    "nacp plan --k 10 --noise matrix.npy --n 5000",
+    "nacp plan --k 10 --noise 0.1 --n 5000 --checked 500",
+    "nacp plan --k 10 --noise 0.2 --n 5000 --groups shares.json",
+    "nacp plan --k 10 --noise 0.2 --n 5000 --by class --simultaneous",
 )
 def plan_command(
-    classes: Annotated[
-        int, typer.Option("--k", "--classes", help="The number of classes.", show_default=False)
-    ],
+    k: Annotated[int, typer.Option("--k", help="The number of classes.", show_default=False)],
     noise: NoiseOptions,
     alpha: options.Alpha = 0.1,
     delta: options.Delta = 0.05,
-    points: Annotated[int, typer.Option(help="The number of calibration points to plan for.")] = 1000,
+    n: Annotated[int, typer.Option("--n", help="The number of calibration points to plan for.")] = 1000,
     excess: Annotated[
         float, typer.Option(help="Also say how many labels are needed for an excess of no more than this.")
     ] = 0.01,
@@ -49,18 +47,18 @@ def plan_command(
     grouping = None if groups is None else read_groups(groups, None, None)
     with progress_of("planning"):
         found = nacp.plan(
-            k=classes,
-            noise=noise.read_noise(classes, optional=True),
+            k=k,
+            noise=noise.read_noise(k, optional=True),
             alpha=alpha,
             delta=delta,
-            n=points,
+            n=n,
             excess=excess,
             checked=checked,
             groups=grouping,
             by=by,
             simultaneous=simultaneous,
         )
-    document = {"k": classes, "n": points, "alpha": alpha, "excess": excess} | {
+    document = {"k": k, "n": n, "alpha": alpha, "excess": excess} | {
         "rows": [row._asdict() | {"guarantee": row.guarantee.name} for row in found.rows],
         "checked": found.checked,
         "checked_rows": [row._asdict() | {"guarantee": row.guarantee.name} for row in found.checked_rows],

@@ -1,7 +1,7 @@
 """``nacp predict``: the prediction sets of new inputs."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -11,7 +11,7 @@ from nacp._types import Array, Ints
 from nacp.cli import options
 from nacp.cli.commands import command
 from nacp.cli.formats import STDIN
-from nacp.cli.inputs import read_groups, read_new
+from nacp.cli.inputs import Points, read_points
 from nacp.cli.outputs import SET_ENDINGS, Sets, check_output, most_probable_first, write_sets
 from nacp.cli.terminal import complain, progress_of, show
 from nacp.errors import InputError
@@ -33,19 +33,11 @@ def predict_command(
     out: Annotated[
         str, options.out(f"A file: {', '.join(SET_ENDINGS)}, text also with .gz; - prints JSON lines.")
     ] = "sets.jsonl",
-    ids: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="COLUMN",
-            help="The column that names the rows.",
-            show_default="one called id or item, or a first one called index or row",
-        ),
-    ] = None,
+    id: options.Id = None,
     with_probs: Annotated[
         bool, typer.Option("--with-probs", help="Write the probability of each label beside it.")
     ] = False,
-    no_empty: options.NoEmpty = False,
+    allow_empty: options.AllowEmpty = True,
     groups: options.RowGroups = None,
 ) -> None:
     """Write the prediction sets of new inputs, in the order of the rows, by class name if there are names.
@@ -59,12 +51,13 @@ def predict_command(
     if with_probs and lowest:
         raise InputError("with_probs", f"has no effect: {probs} holds scores, not probabilities")
     with progress_of(f"reading {probs}"):
-        matrix, names = read_new(probs, cal.classes, cal.k, ids, groups)
-        places = read_places(cal, groups, len(matrix))
+        points = read_points(probs, classes=cal.classes, k=cal.k, groups=groups, id=id)
+        places = places_of(cal, points, groups)
+    matrix, names = points.probs, points.ids
     sizes = [0, 0]
 
     def blocks(done: Callable[[int], None]) -> Iterator[Sets]:
-        for start, rows, found in predict_blocks(cal, matrix, no_empty, places):
+        for start, rows, found in predict_blocks(cal, matrix, allow_empty, places):
             sets = most_probable_first(found, matrix[start : start + rows.n], lowest=lowest)
             beside = None
             if with_probs:
@@ -87,30 +80,31 @@ def repeat_warnings(cal: nacp.Calibration | nacp.GroupedCalibration) -> None:
         complain(f"Warning: {sentence}.")
 
 
-def read_places(cal: nacp.Calibration | nacp.GroupedCalibration, groups: str | None, n: int) -> Ints | None:
-    """Read the groups of n rows if thresholds differ by them; return their places among those of `cal`."""
+def places_of(
+    cal: nacp.Calibration | nacp.GroupedCalibration, points: Points, groups: str | None
+) -> Ints | None:
+    """Return the places of the rows' groups among those of `cal`, if thresholds differ by them."""
     if not isinstance(cal, nacp.GroupedCalibration) or cal.members is not None:
         if groups is None:
             return None
         raise InputError("groups", "has no effect: the thresholds of this calibration do not differ by row")
     if groups is None:
         raise InputError("groups", "must be given: the thresholds of this calibration differ by group")
-    found = read_groups(groups, n, cal.classes)
-    if not isinstance(found, np.ndarray):
+    if not isinstance(points.groups, np.ndarray):
         raise InputError(groups, "holds groups of classes, and this calibration has groups of rows")
     names = {str(name): name for name in cal.names}  # they may be numbers in a calibration made in Python
-    return known_groups(np.array([names.get(each, each) for each in found.tolist()], object), n, cal.names)
+    found = np.array([names.get(each, each) for each in points.groups.tolist()], object)
+    return known_groups(found, len(found), cal.names)
 
 
 def predict_blocks(
-    cal: nacp.Calibration | nacp.GroupedCalibration, matrix: Array, no_empty: bool, places: Ints | None
+    cal: nacp.Calibration | nacp.GroupedCalibration, matrix: Array, allow_empty: bool, places: Ints | None
 ) -> Iterator[tuple[int, Rows, nacp.PredictionSets]]:
     """Yield the first row of each block, its rows, and their sets, so that these are not all held at once."""
     step = max(1, BLOCK_ENTRIES // matrix.shape[1])
     for start in range(0, max(len(matrix), 1), step):
         rows = cal.open_rows(matrix[start : start + step], least=0, start=start)
+        given: dict[str, Any] = {"allow_empty": allow_empty}
         if isinstance(cal, nacp.GroupedCalibration):
-            some = None if places is None else places[start : start + step]
-            yield start, rows, cal.sets_of(rows, places=some, allow_empty=not no_empty)
-        else:
-            yield start, rows, cal.sets_of(rows, allow_empty=not no_empty)
+            given["places"] = None if places is None else places[start : start + step]
+        yield start, rows, cal.sets_of(rows, **given)

@@ -8,11 +8,10 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.commands import command
-from nacp.cli.inputs import read_groups, read_lines
+from nacp.cli.inputs import read_lines
 from nacp.cli.outputs import check_output, described
 from nacp.cli.sample import Sample, Target, TestPoints
 from nacp.cli.terminal import progress_of, show
-from nacp.errors import InputError
 
 
 @command(
@@ -42,15 +41,10 @@ def report_command(
 
     One HTML file, which opens in a browser without a network.
     """
-    inputs = (sample.probs, sample.labels, sample.noise, sample.clean, sample.classes)
-    check_output(str(out), inputs=(*inputs, test.test_probs, test.test_labels, descriptions))
-    if test_groups is not None and test.test_probs is None:
-        raise InputError("test_groups", "is of no use without --test-probs")
+    check_output(str(out), inputs=(*sample.files, test.test_probs, test.test_labels, descriptions))
     with progress_of(f"reading {sample.probs}"):
         opened = sample.open(target.groups)
-        given = opened.arguments | target.arguments(opened) | test.arguments(opened)
-        if test_groups is not None:
-            given["test_groups"] = read_groups(test_groups, len(given["test_probs"]), opened.classes)
+        given = opened.arguments | target.arguments() | test.arguments(opened, test_groups)
         if descriptions is not None:
             given["descriptions"] = read_lines(descriptions)
     with progress_of("calibrating") as say:

@@ -29,7 +29,6 @@ What: TypeAlias = Literal[Name, "all"]
     "nacp reproduce all",
     "nacp reproduce table1 --splits 100 --out results",
     "nacp reproduce all --data folder",
-    tables=False,
 )
 def reproduce_command(
     what: Annotated[
@@ -49,16 +48,18 @@ def reproduce_command(
         ),
     ] = 1000,
     out: Annotated[Path, typer.Option(help="The folder for the results.")] = Path("reproduction"),
-    seed: Annotated[int, typer.Option(min=0, help="Of the splits and of the label noise.")] = 0,
+    random_state: Annotated[
+        int, typer.Option(min=0, help="The seed of the splits and of the label noise.")
+    ] = 0,
     noise_per: Annotated[
         NoisePer, typer.Option(help="Draw label noise for each split, or once for each data set.")
     ] = "split",
 ) -> None:
     """Make the tables and figures of the paper again, beside the printed numbers.
 
-    An interrupted run goes on where it stopped. The same seed gives the same files.
+    An interrupted run goes on where it stopped. The same random state gives the same files.
     """
-    run = Run(data, splits, seed, noise_per)
+    run = Run(data, splits, random_state, noise_per)
     for sentence in left_out(run.folder) if run.folder else ():
         typer.echo(sentence, err=True)
     settings_of: dict[Name, list[Setting]] = {}

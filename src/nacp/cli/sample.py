@@ -8,7 +8,8 @@ import typer
 
 from nacp._types import Array
 from nacp.cli import options
-from nacp.cli.inputs import read_clean, read_groups, read_points, read_rows
+from nacp.cli.audit_table import read_audit
+from nacp.cli.inputs import Points, read_points
 from nacp.cli.models import NoiseOptions
 from nacp.coverage.curve import Rule
 from nacp.errors import InputError
@@ -20,53 +21,72 @@ class Opened(NamedTuple):
     probs: Array
     labels: Array
     classes: Sequence[Any] | None
+    ids: list[str] | None
     arguments: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Points:
+class PointFiles:
     """Probabilities with noisy labels."""
 
     probs: options.Probs
     labels: options.Labels
     classes: options.Classes = None
+    id: options.Id = None
     normalize: Annotated[bool, typer.Option("--normalize", help="Divide each row by its sum.")] = False
-    logits: Annotated[bool, typer.Option("--logits", help="The matrix holds logits: take their softmax.")] = (
-        False
-    )
+    from_logits: Annotated[
+        bool, typer.Option("--from-logits", help="The matrix holds logits: take their softmax.")
+    ] = False
 
     def open(self) -> Opened:
         """Read the points."""
-        return self._read()
+        return self._opened(read_points(self.probs, self.labels, names=self.classes, id=self.id))
 
-    def _read(self, **beside: Any) -> Opened:
-        probs, labels, classes = read_points(self.probs, self.labels, names=self.classes, **beside)
-        given = {"classes": classes, "normalize": self.normalize, "from_logits": self.logits}
-        return Opened(probs, labels, classes, given)
+    def _opened(self, found: Points) -> Opened:
+        given = {"classes": found.classes, "normalize": self.normalize, "from_logits": self.from_logits}
+        return Opened(found.probs, found.labels, found.classes, found.ids, given)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample(Points, NoiseOptions):
+class Sample(PointFiles, NoiseOptions):
     """Points to calibrate on, with a noise model or checked labels."""
 
     clean: options.Clean = None
-    seed: options.Seed = 0
+    audit: options.Audit = None
+    random_state: options.RandomState = 0
     drop_unlabelled: options.Drop = False
 
-    def open(self, groups: str | None = None, *, optional: bool = False) -> Opened:
-        """Read the points, the noise model and the checked labels.
+    @property
+    def files(self) -> tuple[str | None, ...]:
+        """The files that are read, which must not be overwritten."""
+        return self.probs, self.labels, self.noise, self.classes, self.clean, self.audit
 
-        The `groups` of the points may be a column of the same table. The noise model is `optional` if there
-        are checked labels elsewhere.
-        """
-        opened = self._read(clean=self.clean, groups=groups, drop=self.drop_unlabelled)
-        n, k = opened.probs.shape
-        optional = optional or self.clean is not None
-        noise = self.read_noise(k, optional=optional, labels=self.labels)
-        given: dict[str, Any] = {"noise": noise, "random_state": self.seed}
+    def open(self, groups: str | None = None) -> Opened:
+        """Read the points, the noise model, the checked labels and the `groups`, if they are given."""
+        if self.audit is not None and self.clean is not None:
+            raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
+        found = read_points(
+            self.probs,
+            self.labels,
+            names=self.classes,
+            clean=self.clean,
+            groups=groups,
+            id=self.id,
+            drop=self.drop_unlabelled,
+        )
+        opened = self._opened(found)
+        given = opened.arguments | {"random_state": self.random_state}
+        optional = self.clean is not None or self.audit is not None
+        given["noise"] = self.read_noise(found.probs.shape[1], optional=optional, labels=self.labels)
         if self.clean is not None:
-            given["clean"] = read_clean(self.clean, n, opened.classes, noisy=self.labels)
-        return opened._replace(arguments=opened.arguments | given)
+            given["clean"] = found.clean
+        if self.audit is not None:
+            given["audit"], given["clean"] = read_audit(
+                self.audit, found, normalize=self.normalize, from_logits=self.from_logits
+            )
+        if groups is not None:
+            given["groups"] = found.groups
+        return opened._replace(arguments=given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +121,9 @@ class Target:
         typer.Option(help="What to do with groups of too few points; all: their sets hold all labels."),
     ] = "error"
 
-    def arguments(self, opened: Opened) -> dict[str, Any]:
-        """Return the arguments of `nacp.calibrate`, with the groups of the points."""
-        groups = None if self.groups is None else read_groups(self.groups, len(opened.probs), opened.classes)
-        return vars(self) | {"groups": groups}
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of `nacp.calibrate`, but for the groups, which are read with the points."""
+        return {name: value for name, value in vars(self).items() if name != "groups"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,14 +135,16 @@ class TestPoints:
     ] = None
     test_labels: Annotated[str | None, typer.Option(help="Their true labels.")] = None
 
-    def arguments(self, opened: Opened) -> dict[str, Any]:
-        """Read the points, and return them as arguments of functions."""
-        probs, labels, k = None, None, opened.probs.shape[1]
+    def arguments(self, opened: Opened, groups: str | None = None) -> dict[str, Any]:
+        """Read the points, with their groups; return them as arguments of functions."""
         if self.test_probs is None:
-            if self.test_labels is not None:
-                raise InputError("test_labels", "needs --test-probs, the probabilities of the same points")
-        elif self.test_labels is None:
-            probs, _ = read_rows(self.test_probs, opened.classes, k=k)
-        else:
-            probs, labels, _ = read_points(self.test_probs, self.test_labels, opened.classes, k=k)
-        return {"test_probs": probs, "test_labels": labels}
+            for name, given in (("test_labels", self.test_labels), ("test_groups", groups)):
+                if given is not None:
+                    raise InputError(name, "needs --test-probs, the probabilities of the same points")
+            return {"test_probs": None, "test_labels": None}
+        known = {"classes": opened.classes, "k": opened.probs.shape[1]}
+        found = read_points(self.test_probs, self.test_labels, groups=groups, true=True, **known)
+        labels = None if self.test_labels is None else found.labels
+        return {"test_probs": found.probs, "test_labels": labels} | (
+            {} if groups is None else {"test_groups": found.groups}
+        )

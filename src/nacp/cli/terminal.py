@@ -20,26 +20,10 @@ from nacp.wrapping import at_width, wrapped
 _MAX_COLUMNS = 80  # wider lines are hard to read
 
 
-def _one_character(mark: str | None) -> str | None:
-    """Return the character that --separator names."""
-    if mark is not None and len(mark := {"tab": "\t", "\\t": "\t"}.get(mark, mark)) != 1:
-        raise typer.BadParameter(f"--separator must be one character, such as ';', or tab; found {mark!r}")
-    return mark
-
-
 @dataclass(frozen=True)
 class Settings:
-    """The options of every command: how it reads text tables, and how it prints."""
+    """The options of every command: how it prints."""
 
-    separator: Annotated[
-        str | None,
-        typer.Option(
-            help="What separates the columns of text tables that have it, such as ';' or tab.",
-            metavar="MARK",
-            show_default="',', in .tsv a tab",
-            callback=_one_character,
-        ),
-    ] = None
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bars.")] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 

@@ -85,7 +85,8 @@ typedef struct {
     void (*widen)(const void *values, i64 k, double *found);
     i64 (*collect)(const void *values, i64 k, double limit, int below, int32_t *columns, double *found);
     void (*cells_of_probabilities)(const void *values, i64 k, int32_t *cells);
-    i64 (*descend)(const void *ascending, i64 k, i64 n, double *p, char *equal);
+    void (*descend)(const void *ascending, i64 k, double *sorted);
+    void (*sort)(const double *entries, const int32_t *columns, i64 n, void *room, double *sorted, int32_t *places);
     void (*stand)(const void *values, i64 k, double own, double *found);
     void (*top_two)(const void *values, i64 k, double *found);
 } Entries;
@@ -109,6 +110,18 @@ static inline __m128i four_doubles(const double *p, double bound, int below)
     return _mm_castps_si128(_mm_shuffle_ps(first, second, 0x88));
 }
 #endif
+
+static struct {
+    uint8_t places[8];
+    int32_t number;
+} bits_of[256]; /* the places of the bits of each byte, filled in when the module is imported */
+
+/* Write `from` plus the places of the bits of a byte, in room for eight numbers; return the number of these bits. */
+static inline int write_places(unsigned byte, int32_t from, int32_t *places)
+{
+    for (int i = 0; i < 8; i++) places[i] = from + bits_of[byte].places[i];
+    return bits_of[byte].number;
+}
 
 #define REAL float
 #define WORD int32_t
@@ -156,7 +169,12 @@ typedef struct {
 
 /* The labels of one row in descending order, and the quantities of formulas. */
 typedef struct {
-    double *p, *mass, *place;       /* the probability of each label, and the mass and number of the labels before it */
+    double *entry, *p, *mass, *place; /* the entry and probability of each label; mass and number of those before it */
+    int32_t *column;                /* the column of each label */
+    i64 before;                     /* the number of larger labels, which are not ranked, and the smallest entry of them */
+    double least;
+    double *some;                   /* memory for entries that are not yet in order, and their columns */
+    int32_t *some_columns;
     char *equal;                    /* whether each label equals the one before it */
     double *tied[PER_LABEL];        /* memory for the quantities of labels if there are ties */
     const double *label[PER_LABEL]; /* the quantities of each label */
@@ -171,7 +189,7 @@ typedef struct {
     int32_t *cell, *column; /* If there are no columns, label j is in column j. */
 } Cells;
 
-enum { MOST_VIEWS = 16, MOST_MEMORY = 96 };
+enum { MOST_VIEWS = 16, MOST_MEMORY = 96, WORK_PER_ROW = 1 << 14, EXTRA_ROWS = 8, AT_ONCE = 32 };
 
 typedef struct {
     const char *values, *ascending; /* the rows, and the sorted rows if the score is ranked */
@@ -183,10 +201,14 @@ typedef struct {
     Cells cells;
     int32_t *columns; /* the columns of the entries of a row that were collected */
     double *found;    /* these entries */
+    void *room;       /* memory for k entries */
     Py_buffer views[MOST_VIEWS];
     int n_views;
     void *memory[MOST_MEMORY];
     int n_memory, no_memory, falls; /* whether memory is missing, or scores fall along a row */
+    i64 collected;                  /* the number of labels in `columns` and `found` */
+    i64 work;                       /* of sorting: the sum of the squared numbers of labels */
+    int unsorted;                   /* whether it is too much */
 } Call;
 
 /* Allocate memory that is freed at the end of the call; return NULL if there is none. */
@@ -203,16 +225,31 @@ static const void *row_of(const Call *call, i64 i)
     return call->values + (size_t)(i * call->k) * call->entries->size;
 }
 
+/* Load the row behind row i into the cache, while row i is processed. */
+static void prefetch_next(const Call *call, i64 i)
+{
+    if (i + 1 == call->rows) return;
+    const char *values = call->ascending ? call->ascending : call->values;
+    const char *next = values + (size_t)((i + 1) * call->k) * call->entries->size;
+    const char *end = next + (size_t)call->k * call->entries->size;
+    for (; next < end; next += 64) __builtin_prefetch(next);
+}
+
 /* Allocate the memory for cells and scores of one row. */
 static int prepare(Call *call)
 {
     Ranks *ranks = &call->ranks;
     i64 k = call->k;
     call->cells.cell = take(call, k, sizeof(int32_t), 0);
-    call->columns = take(call, k, sizeof(int32_t), 0);
+    call->columns = take(call, k + 8, sizeof(int32_t), 0);
     call->found = take(call, k, sizeof(double), 0);
+    call->room = take(call, k, sizeof(double), 0);
     if (call->score.kernel != RANKED) return !call->no_memory;
     ranks->equal = take(call, k, 1, 0);
+    ranks->entry = take(call, k, sizeof(double), 0);
+    ranks->column = take(call, k, sizeof(int32_t), 0);
+    ranks->some = take(call, k, sizeof(double), 0);
+    ranks->some_columns = take(call, k, sizeof(int32_t), 0);
     ranks->p = take(call, k, sizeof(double), 0);
     ranks->mass = take(call, k + 1, sizeof(double), 1);
     ranks->place = take(call, k + 1, sizeof(double), 0);
@@ -247,15 +284,12 @@ static uint64_t hash_of(double value, uint64_t key)
     return mixed(word ^ key);
 }
 
-static double uniform_of(const Call *call, i64 i)
+static double uniform_of(const Call *call, i64 i, double largest)
 {
     const Score *score = &call->score;
     const void *row = row_of(call, i);
     double value[CHUNK];
     call->entries->fetch(row, score->columns, score->hashed, value);
-    double largest;
-    if (call->ascending) call->entries->fetch(call->ascending, &(i64){(i + 1) * call->k - 1}, 1, &largest);
-    else largest = call->entries->largest(row, call->k);
     uint64_t sum = hash_of(largest, score->keys[score->hashed]);
     for (i64 c = 0; c < score->hashed; c++) sum += hash_of(value[c], score->keys[c]);
     return (double)(mixed(sum) >> 11) * 0x1p-53;
@@ -324,9 +358,9 @@ static void evaluate(Call *call, i64 n)
 /* ---- Ranked labels ---- */
 
 /* Give equal labels equal quantities, from the first and the last label of their run. */
-static void share_ranks(Ranks *ranks, i64 n)
+static void share_ranks(Ranks *ranks, i64 n, const double *place)
 {
-    const double *mass = ranks->mass, *place = ranks->place;
+    const double *mass = ranks->mass;
     for (i64 first = 0, end; first < n; first = end) {
         for (end = first + 1; end < n && ranks->equal[end];) end++;
         for (i64 j = first; j < end; j++) {
@@ -337,6 +371,19 @@ static void share_ranks(Ranks *ranks, i64 n)
     for (int q = ABOVE; q < PER_LABEL; q++) ranks->label[q] = ranks->tied[q];
 }
 
+/* Find the probabilities of n labels and which of them equal the one before them. Return whether some do. */
+WIDE static int prepare_labels(Ranks *ranks, i64 n)
+{
+    double *restrict p = ranks->p;
+    const double *restrict entry = ranks->entry;
+    char *restrict equal = ranks->equal;
+    int some = 0;
+    for (i64 j = 0; j < n; j++) p[j] = on_grid(entry[j]);
+    for (i64 j = 1; j < n; j++) some |= entry[j] == entry[j - 1];
+    for (i64 j = 1; some && j < n; j++) equal[j] = entry[j] == entry[j - 1];
+    return some;
+}
+
 /* Return whether some score is lower than the one before it, or is NaN. */
 WIDE static int falls(const double *score, i64 n)
 {
@@ -345,54 +392,123 @@ WIDE static int falls(const double *score, i64 n)
     return found != 0;
 }
 
-/* Score the n most probable labels of row i and the ties of the last of them. Return their number. */
-static i64 rank_first(Call *call, i64 i, i64 n)
+/* Score n labels of a row, whose entries are in descending order, after `before` others with a sum of `sum`. */
+static void score_ranked(Call *call, i64 n, double sum, i64 before)
 {
     Ranks *ranks = &call->ranks;
-    double *p = ranks->p, *mass = ranks->mass, sum = 0;
-    const void *ascending = call->ascending + (size_t)(i * call->k) * call->entries->size;
+    double *p = ranks->p, *mass = ranks->mass;
+    const double *place = ranks->place + before;
     i64 j = 0;
-    n = call->entries->descend(ascending, call->k, n, p, ranks->equal);
-    for (; j + 4 <= n; j += 4) { /* Sums are exact in any order. */
-        double two = p[j] + p[j + 1], three = two + p[j + 2];
-        mass[j + 1] = sum + p[j], mass[j + 2] = sum + two, mass[j + 3] = sum + three;
-        mass[j + 4] = sum += three + p[j + 3];
+    int ties = prepare_labels(ranks, n);
+    for (mass[0] = sum; j + 8 <= n; j += 8) { /* Sums are exact in any order. */
+        double first[4] = {p[j], p[j] + p[j + 1], p[j + 2], p[j + 2] + p[j + 3]};
+        double second[4] = {p[j + 4], p[j + 4] + p[j + 5], p[j + 6], p[j + 6] + p[j + 7]};
+        double four = first[1] + first[3], six = four + second[1];
+        mass[j + 1] = sum + first[0], mass[j + 2] = sum + first[1];
+        mass[j + 3] = sum + (first[1] + first[2]), mass[j + 4] = sum + four;
+        mass[j + 5] = sum + (four + second[0]), mass[j + 6] = sum + six;
+        mass[j + 7] = sum + (six + second[2]), mass[j + 8] = sum += six + second[3];
     }
     for (; j < n; j++) mass[j + 1] = sum += p[j];
     ranks->label[P] = p, ranks->label[ABOVE] = mass, ranks->label[UPTO] = mass + 1;
-    ranks->label[N_ABOVE] = ranks->place, ranks->label[N_UPTO] = ranks->place + 1;
-    if (ranks->equal[0]) share_ranks(ranks, n);
-    ranks->row[TOP] = p[0], ranks->row[SECOND] = n > 1 ? p[1] : 0;
+    ranks->label[N_ABOVE] = place, ranks->label[N_UPTO] = place + 1;
+    if (ties) share_ranks(ranks, n, place);
     evaluate(call, n);
     call->falls |= falls(ranks->score, n) || ranks->score[0] != ranks->score[0];
+}
+
+/* Return the score of a label with a probability and a standing: see `stand`. */
+static double score_one(Call *call, double p, const double *standing)
+{
+    Ranks *ranks = &call->ranks;
+    ranks->p[0] = p, ranks->label[P] = ranks->p;
+    for (int q = ABOVE; q < PER_LABEL; q++) ranks->label[q] = standing + (q - ABOVE);
+    evaluate(call, 1);
+    return ranks->score[0];
+}
+
+/* Keep the labels that are larger or smaller than a pivot. Return their number. */
+static i64 keep_labels(const double *entries, const int32_t *columns, i64 n, double pivot, int larger, Ranks *ranks)
+{
+    i64 kept = 0;
+    for (i64 j = 0; j < n; j++) { /* The arrays may be the same: `kept` is at most j. */
+        double entry = entries[j];
+        ranks->some[kept] = entry, ranks->some_columns[kept] = columns[j];
+        kept += larger ? entry > pivot : entry < pivot;
+    }
+    return kept;
+}
+
+/* Rank labels of row i that were collected: those with scores between two limits, and a few others. Those before them
+   have scores up to `low`. Return their number, and write whether the labels behind them have scores above `high`. */
+static i64 rank_between(Call *call, i64 i, double low, double high, int *complete)
+{
+    Ranks *ranks = &call->ranks;
+    const double *entry = call->found;
+    const int32_t *column = call->columns;
+    double base[4] = {0}, standing[4]; /* the mass and number of the labels before those that are left */
+    i64 n = call->collected;
+    *complete = n == call->k;
+    while (n > AT_ONCE) { /* Choose a label, and find on which side of it the limits are. */
+        double pivot = entry[n / 2];
+        entries_double.stand(entry, n, pivot, standing);
+        for (int q = 0; q < 4; q++) standing[q] += base[q & 2];
+        double score = score_one(call, on_grid(pivot), standing);
+        if (!(score <= low || score > high)) break;
+        int larger = score > high;
+        n = keep_labels(entry, column, n, pivot, larger, ranks), entry = ranks->some, column = ranks->some_columns;
+        if (larger) *complete = 1;
+        else base[0] = standing[1], base[2] = standing[3], ranks->least = pivot;
+    }
+    call->work += n * n;
+    ranks->before = (i64)base[2];
+    if (call->work > (i + EXTRA_ROWS) * WORK_PER_ROW) return call->unsorted = 1, 0;
+    call->entries->sort(entry, column, n, call->room, ranks->entry, ranks->column);
+    if (n) score_ranked(call, n, base[0], ranks->before);
+    if (n && ranks->score[n - 1] > high) *complete = 1;
     return n;
 }
 
-enum { FIRST_RANKED = 64 };
-
-/* Score the labels of row i in descending order of probability, at least until a score exceeds a limit. Scores do not
-   decrease in this order. Return the number of scored labels. */
-static i64 rank_up_to(Call *call, i64 i, double limit)
+/* Rank the labels of row i, at least those with scores from `low` to `high`. Scores do not decrease in this order.
+   Return the number of these labels, or 0 if the rows should be sorted first: `sort` takes long for many. */
+static i64 rank_row(Call *call, i64 i, double low, double high)
 {
-    if (call->score.keys) call->ranks.row[U] = uniform_of(call, i);
-    for (i64 n = limit < INFINITY ? FIRST_RANKED : call->k;; n *= 4) {
-        i64 ranked = rank_first(call, i, n < call->k ? n : call->k);
-        if (ranked == call->k || call->ranks.score[ranked - 1] > limit) return ranked;
+    Ranks *ranks = &call->ranks;
+    const void *row = row_of(call, i);
+    i64 k = call->k, n = 0;
+    int complete = 0;
+    ranks->before = 0, ranks->least = INFINITY, call->collected = 0;
+    if (call->ascending) {
+        call->entries->descend(call->ascending + (size_t)(i * k) * call->entries->size, k, ranks->entry);
+        if (call->order)
+            for (i64 j = 0; j < k; j++) ranks->column[j] = (int32_t)call->order[(i + 1) * k - 1 - j];
+        ranks->row[TOP] = on_grid(ranks->entry[0]), ranks->row[SECOND] = k > 1 ? on_grid(ranks->entry[1]) : 0;
+        if (call->score.keys) ranks->row[U] = uniform_of(call, i, ranks->entry[0]);
+        return score_ranked(call, k, 0, 0), k;
     }
+    if (call->score.uses[TOP] || call->score.uses[SECOND]) call->entries->top_two(row, k, ranks->row + TOP);
+    for (double cut = 1.0 / (double)k; !complete && !call->unsorted; cut = cut * (double)k > 1e-4 ? cut / 16 : -INFINITY) {
+        int first = !call->collected;
+        call->collected = call->entries->collect(row, k, cut, 0, call->columns, call->found);
+        if (!call->collected) continue;
+        if (first && call->score.keys) ranks->row[U] = uniform_of(call, i, entries_double.largest(call->found, call->collected));
+        n = rank_between(call, i, low, high, &complete);
+    }
+    return n;
 }
 
 /* ---- The cells of a row ---- */
 
-/* Find the cells of the labels of row i, at least of those with scores up to a limit. */
-static void cells_of_row(Call *call, i64 i, double limit)
+/* Find the cells of the labels of row i, at least of those with scores from `low` to `limit`. Labels with lower scores
+   are in `cells`, or they are the collected labels whose entry is at least ranks.least. */
+static void cells_of_row(Call *call, i64 i, double low, double limit)
 {
     Cells *cells = &call->cells;
     const Entries *entries = call->entries;
+    prefetch_next(call, i);
     if (call->score.kernel == RANKED) {
-        const i64 *last = call->order ? call->order + (i + 1) * call->k - 1 : NULL;
-        cells->labels = rank_up_to(call, i, limit), cells->column = call->columns;
+        cells->labels = rank_row(call, i, low, limit), cells->column = call->ranks.column;
         cells_of(call->ranks.score, cells->labels, cells->cell);
-        for (i64 j = 0; last && j < cells->labels; j++) cells->column[j] = (int32_t)last[-j];
         return;
     }
     int is_hps = call->score.kernel == HPS;
@@ -455,7 +571,7 @@ static i64 tally_rows(Call *call, const Weights *weights, i64 *first, i64 **foun
     if (weights->table) counts.weights = take(call, CELLS, sizeof *counts.weights, 1);
     if (!prepare(call)) return -1;
     for (i64 i = 0; i < call->rows; i++) {
-        cells_of_row(call, i, INFINITY);
+        cells_of_row(call, i, -INFINITY, INFINITY);
         count_row(&call->cells, weights_of(weights, call, i), &counts);
     }
     const uint32_t *one = counts.pairs[0], *other = counts.pairs[1];
@@ -478,6 +594,7 @@ typedef struct {
     const i64 *cells;
     i64 number, start;
     int32_t *first;
+    double low, high; /* the smallest and the largest native threshold */
 } Thresholds;
 
 static int index_thresholds(Call *call, Thresholds *thresholds)
@@ -506,8 +623,12 @@ static inline i64 threshold_of(const Thresholds *thresholds, i64 cell)
 }
 
 /* Add the weight of each label of a row to the first threshold that is not below its cell. */
-static void weigh_row(const Cells *cells, const i64 *weights, const Thresholds *thresholds, uint64_t *weight)
+static void weigh_row(const Call *call, const i64 *weights, const Thresholds *thresholds, uint64_t *weight)
 {
+    const Cells *cells = &call->cells;
+    if (call->score.kernel == RANKED && !weights) weight[0] += (uint64_t)call->ranks.before;
+    for (i64 j = 0; call->score.kernel == RANKED && weights && call->ranks.before && j < call->collected; j++)
+        if (call->found[j] >= call->ranks.least) weight[0] += (uint64_t)weights[call->columns[j]];
     for (i64 j = 0; j < cells->labels; j++) {
         i64 own = weights ? weights[cells->column ? cells->column[j] : j] : 1;
         weight[threshold_of(thresholds, cells->cell[j])] += (uint64_t)own;
@@ -521,16 +642,17 @@ typedef struct {
 } Given;
 
 /* Write the shares of rows at one or more thresholds. */
-static int share_rows(Call *call, const Weights *weights, Thresholds *thresholds, double limit, const Given *given,
-                      double scale, double *out)
+static int share_rows(Call *call, const Weights *weights, Thresholds *thresholds, const Given *given, double scale,
+                      double *out)
 {
     i64 number = thresholds->number;
     uint64_t *weight = take(call, number + 1, sizeof *weight, 1);
     if (!prepare(call) || !index_thresholds(call, thresholds)) return 0;
     for (i64 i = 0; i < call->rows; i++, out += number) {
         const i64 *own = weights_of(weights, call, i);
-        cells_of_row(call, i, limit);
-        weigh_row(&call->cells, own, thresholds, weight);
+        cells_of_row(call, i, thresholds->low, thresholds->high);
+        if (call->unsorted) return 1;
+        weigh_row(call, own, thresholds, weight);
         uint64_t sum = 0;
         for (i64 t = 0; t < number; t++) {
             sum += weight[t], weight[t] = 0;
@@ -568,12 +690,17 @@ static i64 set_by_label(Call *call, i64 i, const double *limits, int32_t *labels
 static i64 ranked_set(Call *call, i64 i, double limit, int32_t *labels)
 {
     const Ranks *ranks = &call->ranks;
-    i64 n = rank_up_to(call, i, limit), inside = 0;
+    i64 n = rank_row(call, i, limit, limit), inside = 0;
     while (inside < n && ranks->score[inside] <= limit) inside++;
-    if (!inside) return 0;
-    double least;
-    call->entries->fetch(call->ascending, &(i64){(i + 1) * call->k - inside}, 1, &least);
-    return call->entries->collect(row_of(call, i), call->k, least, 0, labels, NULL);
+    if (!inside && !ranks->before) return 0;
+    double least = inside ? ranks->entry[inside - 1] : ranks->least;
+    if (call->ascending) return call->entries->collect(row_of(call, i), call->k, least, 0, labels, NULL);
+    i64 size = 0;
+    for (i64 j = 0; j < call->collected; j++) {
+        labels[size] = call->columns[j];
+        size += call->found[j] >= least;
+    }
+    return size;
 }
 
 static i64 set_of_row(Call *call, i64 i, const Limits *limits, int allow_empty, int32_t *labels)
@@ -582,6 +709,7 @@ static i64 set_of_row(Call *call, i64 i, const Limits *limits, int allow_empty, 
     double limit = limits->value[limits->rows > 1 ? i : 0];
     int kernel = call->score.kernel, below = kernel == ENTRIES;
     i64 n = 0;
+    prefetch_next(call, i);
     if (limits->labels > 1) n = set_by_label(call, i, limits->value, labels);
     else if (kernel == RANKED) n = ranked_set(call, i, limit, labels);
     else if (limit >= (below ? -DBL_MAX : -INFINITY)) /* This is false for NaN. */
@@ -599,13 +727,13 @@ static i64 set_of_row(Call *call, i64 i, const Limits *limits, int allow_empty, 
 /* Write the sizes of sets; return their labels, row by row, in memory that the caller frees. */
 static int32_t *set_rows(Call *call, const Limits *limits, int allow_empty, i64 *sizes, i64 *total)
 {
-    i64 room = call->k + 8 * call->rows;
+    i64 room = call->k + 8 + 8 * call->rows;
     int32_t *labels = malloc((size_t)room * sizeof *labels);
     *total = 0;
     call->no_memory |= !labels || !prepare(call);
-    for (i64 i = 0; i < call->rows && !call->no_memory; i++) {
-        if (room - *total < call->k) {
-            room = room * 2 + call->k;
+    for (i64 i = 0; i < call->rows && !call->no_memory && !call->unsorted; i++) {
+        if (room - *total < call->k + 8) {
+            room = room * 2 + call->k + 8;
             int32_t *larger = realloc(labels, (size_t)room * sizeof *labels);
             call->no_memory |= !larger;
             labels = larger ? larger : labels;
@@ -627,11 +755,8 @@ static double score_of_label(Call *call, i64 i, i64 column)
     if (call->score.kernel != RANKED) return call->score.kernel == HPS ? -own : own < -DBL_MAX ? -DBL_MAX : own;
     call->entries->stand(row, call->k, own, standing);
     if (call->score.uses[TOP] || call->score.uses[SECOND]) call->entries->top_two(row, call->k, ranks->row + TOP);
-    if (call->score.keys) ranks->row[U] = uniform_of(call, i);
-    ranks->p[0] = on_grid(own), ranks->label[P] = ranks->p;
-    for (int q = ABOVE; q < PER_LABEL; q++) ranks->label[q] = standing + (q - ABOVE);
-    evaluate(call, 1);
-    return ranks->score[0];
+    if (call->score.keys) ranks->row[U] = uniform_of(call, i, call->entries->largest(row, call->k));
+    return score_one(call, on_grid(own), standing);
 }
 
 /* ---- bet: see betting.py ---- */
@@ -870,12 +995,12 @@ static int block_open(Call *call, PyObject *values, PyObject *described)
     return formula_fits(score, number, number_of_constants) || refuse("a formula is not well formed");
 }
 
-/* Read the sorted rows of a ranked score and the columns of their entries: (ascending, columns), or None. */
+/* Read sorted rows and the columns of their entries, or None: (ascending, columns), or None. */
 static int order_open(Call *call, PyObject *sorted)
 {
     PyObject *ascending, *columns;
-    if (call->score.kernel != RANKED) return 1;
-    if (!PyTuple_Check(sorted)) return refuse("sorted rows are missing");
+    if (sorted == Py_None) return 1;
+    if (!PyTuple_Check(sorted)) return refuse("sorted rows are not a tuple");
     if (!PyArg_ParseTuple(sorted, "OO", &ascending, &columns)) return 0;
     const Py_buffer *view = array_of(call, ascending, call->entries == &entries_float ? "f" : "d", 2, READ);
     if (!view) return 0;
@@ -896,16 +1021,17 @@ static int weights_open(Call *call, PyObject *which, PyObject *table, Weights *w
     const Py_buffer *view = array_of(call, table, INT64, 2, READ);
     if (!view) return 0;
     if (view->shape[1] != call->k) return refuse("a table of weights needs one column per label");
-    if (call->score.kernel == RANKED && !call->order) return refuse("weights need the columns of sorted entries");
+    if (call->ascending && !call->order) return refuse("weights need the columns of sorted entries");
     weights->table = view->buf;
     weights->which = ints_of(call, which, call->rows, 0, view->shape[0]);
     return weights->which != NULL;
 }
 
-/* End a call: return the result (None if it is NULL), or raise an error if it failed. */
+/* End a call: return the result (None if it is NULL or rows should be sorted), or raise an error if it failed. */
 static PyObject *finish(Call *call, int good, PyObject *result)
 {
     int no_memory = call->no_memory;
+    if (call->unsorted) Py_CLEAR(result);
     if (call->falls && !PyErr_Occurred()) PyErr_SetString(PyExc_ArithmeticError, "scores fall along a row");
     call_end(call);
     if (good && !no_memory && !PyErr_Occurred()) return result ? result : Py_NewRef(Py_None);
@@ -943,7 +1069,7 @@ static PyObject *native_uniforms(PyObject *module, PyObject *arguments)
         (!call->score.keys && !refuse("keys are missing")) || !(u = outputs_of(call, out, "d", call->rows)))
         return finish(call, 0, NULL);
     Py_BEGIN_ALLOW_THREADS
-    for (i64 i = 0; i < call->rows; i++) u[i] = uniform_of(call, i);
+    for (i64 i = 0; i < call->rows; i++) u[i] = uniform_of(call, i, call->entries->largest(row_of(call, i), call->k));
     Py_END_ALLOW_THREADS
     return finish(call, 1, NULL);
 }
@@ -978,6 +1104,7 @@ static PyObject *native_tally(PyObject *module, PyObject *arguments)
     Weights weights = {NULL, NULL};
     if (!block_open(call, values, score) || !order_open(call, sorted) || !weights_open(call, which, table, &weights))
         return finish(call, 0, NULL);
+    if (call->score.kernel == RANKED && !call->ascending) return finish(call, 1, NULL); /* All labels are ranked. */
     i64 *found = NULL, first = 0, n;
     Py_BEGIN_ALLOW_THREADS
     n = tally_rows(call, &weights, &first, &found);
@@ -991,15 +1118,15 @@ static PyObject *native_tally(PyObject *module, PyObject *arguments)
 static PyObject *native_shares(PyObject *module, PyObject *arguments)
 {
     PyObject *values, *sorted, *score, *cells, *own, *label_cells, *which, *table, *out;
-    double scale, limit;
+    double scale, low, high;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOO(Od)(OOd)OOO", &values, &sorted, &score, &cells, &limit, &own, &label_cells,
-                          &scale, &which, &table, &out))
+    if (!PyArg_ParseTuple(arguments, "OOO(Odd)(OOd)OOO", &values, &sorted, &score, &cells, &low, &high, &own,
+                          &label_cells, &scale, &which, &table, &out))
         return NULL;
     Call *call = call_begin();
     if (!call) return NULL;
     Weights weights = {NULL, NULL};
-    Thresholds thresholds = {NULL, -1, 0, NULL};
+    Thresholds thresholds = {NULL, -1, 0, NULL, low, high};
     Given given = {NULL, NULL, 0};
     const Py_buffer *view, *view_of_own, *view_of_cells;
     if (!block_open(call, values, score) || !order_open(call, sorted) ||
@@ -1020,9 +1147,9 @@ static PyObject *native_shares(PyObject *module, PyObject *arguments)
         return finish(call, refuse("the output must have one row per row and one column per threshold"), NULL);
     shares = view->buf;
     Py_BEGIN_ALLOW_THREADS
-    good = share_rows(call, &weights, &thresholds, limit, &given, scale, shares);
+    good = share_rows(call, &weights, &thresholds, &given, scale, shares);
     Py_END_ALLOW_THREADS
-    return finish(call, good, NULL);
+    return finish(call, good, PyBool_FromLong(1));
 }
 
 static PyObject *native_sets(PyObject *module, PyObject *arguments)
@@ -1096,7 +1223,7 @@ static PyMethodDef methods[] = {
     {"label_scores", native_label_scores, METH_VARARGS, "label_scores(values, score, labels, out)"},
     {"tally", native_tally, METH_VARARGS, "tally(values, sorted, score, which, table) -> first cell, counts"},
     {"shares", native_shares, METH_VARARGS,
-     "shares(values, sorted, score, (cells, limit), (own, label_cells, scale), which, table, out)"},
+     "shares(values, sorted, score, (cells, low, high), (own, label_cells, scale), which, table, out) -> done"},
     {"sets", native_sets, METH_VARARGS, "sets(values, sorted, score, thresholds, allow_empty, sizes) -> labels"},
     {"play", native_play, METH_VARARGS,
      "play((state, most, outcome), (shares, columns), (target, width), seen, (stops, changes), delta, hedges)"},
@@ -1107,4 +1234,10 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_native", NULL, 
 
 PyMODINIT_FUNC PyInit__native(void);
 
-PyMODINIT_FUNC PyInit__native(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__native(void)
+{
+    for (unsigned byte = 0; byte < 256; byte++)
+        for (unsigned bit = 0; bit < 8; bit++)
+            if (byte >> bit & 1) bits_of[byte].places[bits_of[byte].number++] = (uint8_t)bit;
+    return PyModule_Create(&definition);
+}

@@ -1,7 +1,9 @@
 """The compiled engine: the verbs of the NumPy engine, with the same bits, at about the speed of memory.
 
-A ranked formula is passed to C as codes. If it is a Python function or uses operations whose rounding is not
-specified, NumPy does the whole verb. Other scores that C cannot compute are passed to it as entries.
+C finds the labels near a threshold without sorting a row, and asks for sorted rows if it needs many of them,
+as NumPy's sort is faster then. A ranked formula is passed to C as codes. If it is a Python function or uses
+operations whose rounding is not specified, NumPy does the whole verb. Other scores that C cannot compute are
+passed to it as entries.
 """
 
 from functools import lru_cache, partial
@@ -47,27 +49,21 @@ def _ranked(formula: Expression, seed: int | None, k: int) -> _Score | None:
     return (2, *codes, *((None, None) if seed is None else hash_plan(k, seed % (1 << 64))))
 
 
-def _described(
-    values: Array, spec: Spec, placed: bool | None = None
-) -> tuple[Array, _Score | None, tuple[Array, Ints | None] | None]:
-    """Return rows, a score and sorted rows as C takes them; the score is None if NumPy must do the verb.
-
-    Rows are sorted for a ranked score, with their columns if `placed`, unless that is None.
-    """
+def _described(values: Array, spec: Spec) -> tuple[Array, _Score | None]:
+    """Return rows and a score as C takes them; the score is None if NumPy must do the verb."""
     if spec.kernel == "ranked":
-        rows = _rows(values)
-        score = (
-            _ranked(spec.formula, spec.seed, rows.shape[1]) if isinstance(spec.formula, Expression) else None
-        )
-        return rows, score, None if placed is None or score is None else sort_rows(rows, placed)
+        known = isinstance(spec.formula, Expression)
+        return _rows(values), _ranked(spec.formula, spec.seed, values.shape[1]) if known else None
     if spec.kernel not in _PLAIN:  # NumPy computes the scores, and C takes them as entries.
         values, spec = scores(values, spec), ENTRIES
-    return _rows(values), _PLAIN[spec.kernel], None
+    return _rows(values), _PLAIN[spec.kernel]
 
 
-def _called(verb: Any, *arguments: Any) -> Any:
+def _called(verb: Any, rows: Array, placed: bool, *arguments: Any) -> Any:
+    """Call C with the rows, and with the sorted rows as well if it returns None: then it needs these."""
     try:
-        return verb(*arguments)
+        found = verb(rows, None, *arguments)
+        return verb(rows, sort_rows(rows, placed), *arguments) if found is None else found
     except ArithmeticError:
         raise falling_scores() from None
 
@@ -86,7 +82,7 @@ def uniforms(values: Array, seed: int) -> Floats:
 
 def label_scores(values: Array, spec: Spec, labels: Ints) -> Floats:
     """Return the native score of one given label per row."""
-    rows, score, _ = _described(values, spec)
+    rows, score = _described(values, spec)
     if score is None:
         return numpy.label_scores(values, spec, labels)
     out = np.empty(len(rows))
@@ -98,11 +94,11 @@ def tally(
     values: Array, spec: Spec, which: Ints | None = None, table: Ints | None = None
 ) -> tuple[int, Ints]:
     """Count pairs by cell: see `nacp.engine.numpy.tally`."""
-    rows, score, order = _described(values, spec, placed=table is not None)
+    rows, score = _described(values, spec)
     if score is None:
         return numpy.tally(values, spec, which, table)
     which = None if which is None else _plain(which)
-    first, counts = _called(_native.tally, rows, order, score, which, table)
+    first, counts = _called(_native.tally, rows, table is not None, score, which, table)
     return first, np.frombuffer(counts, dtype=np.int64).reshape(1 if table is None else 3, -1)
 
 
@@ -117,26 +113,28 @@ def shares(
     table: Ints | None = None,
 ) -> Floats:
     """Return each row's share at several thresholds: see `nacp.engine.numpy.shares`."""
-    rows, score, order = _described(values, spec, placed=table is not None)
+    rows, score = _described(values, spec)
     if score is None:
         return numpy.shares(values, spec, cells, own, label_cells, scale, which, table)
     out = np.empty((len(rows), len(cells)))
     if out.size:
-        limit = float(spec.thresholds[cells[-1]])
+        low, high = map(float, spec.thresholds[cells[[0, -1]]])
         given = _plain(own), _plain(label_cells), scale
         which = None if which is None else _plain(which)
-        _called(_native.shares, rows, order, score, (cells, limit), given, which, table, out)
+        arguments = score, (cells, low, high), given, which, table, out
+        _called(_native.shares, rows, table is not None, *arguments)
     return out
 
 
 def sets(values: Array, spec: Spec, thresholds: Floats, allow_empty: bool = True) -> tuple[Ints, Array]:
     """Return the sizes of the sets, and their labels row by row: see `nacp.engine.numpy.sets`."""
     by_label = spec.kernel == "ranked" and thresholds.shape[1] > 1
-    rows, score, order = _described(values, spec, placed=None if by_label else False)
+    rows, score = _described(values, spec)
     if score is None or by_label:
         return numpy.sets(values, spec, thresholds, allow_empty)
     sizes = np.empty(len(rows), dtype=np.int64)
-    labels = _called(_native.sets, rows, order, score, _plain(thresholds), allow_empty, sizes)
+    arguments = score, _plain(thresholds), allow_empty, sizes
+    labels = _called(_native.sets, rows, False, *arguments)
     return sizes, np.frombuffer(labels, dtype=np.int32)
 
 

@@ -84,7 +84,10 @@ class _Entries:
 
 def _checked(found: Any, shape: tuple[int, ...]) -> Floats:
     """Raise an error if a user-defined score did not return one number per entry."""
-    given = np.asarray(found, dtype=np.float64)
+    try:
+        given = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("score", "must return numbers", found=type(found).__name__) from None
     if given.shape != shape:
         raise InputError(
             "score",

@@ -99,9 +99,11 @@ static inline unsigned NAME(inside)(const REAL *row, REAL bound, int below)
 static inline i64 NAME(collect_inside)(const REAL *row, i64 k, REAL bound, int below, int32_t *columns)
 {
     i64 number = 0, j = 0;
-    for (; j + 16 <= k; j += 16)
-        for (unsigned mask = NAME(inside)(row + j, bound, below); mask; mask &= mask - 1)
-            columns[number++] = (int32_t)(j + __builtin_ctz(mask));
+    for (; j + 16 <= k; j += 16) {
+        unsigned mask = NAME(inside)(row + j, bound, below);
+        if (mask) number += write_places(mask & 255, (int32_t)j, columns + number);
+        if (mask >> 8) number += write_places(mask >> 8, (int32_t)j + 8, columns + number);
+    }
     for (; j < k; j++)
         if (below ? row[j] <= bound : !(row[j] < bound)) columns[number++] = (int32_t)j;
     return number;
@@ -122,40 +124,45 @@ static i64 NAME(collect)(const void *values, i64 k, double limit, int below, int
     return number;
 }
 
-/* Write the cells of a row's scores 1 - p. For p up to 1/2 they follow from the leading bits of p. */
+/* Write the cells of a row's scores 1 - p: they follow from the leading bits of p up to 1/2, and of 1 - p above. */
 WIDE static void NAME(cells_of_probabilities)(const void *values, i64 k, int32_t *restrict cells)
 {
     const REAL *row = values;
-    const WORD from = HALF_CELL + SMALL + ((WORD)(BIAS + LOWEST) << CELL_BITS);
-    WORD least = ONE_CELL;
+    const WORD first = ((WORD)(BIAS + LOWEST) << CELL_BITS) - 1, shift = FRACTION - CELL_BITS;
+    WORD above_one = 0;
     for (i64 j = 0; j < k; j++) {
-        WORD cell = from - (NAME(bits_of)(row[j]) >> (FRACTION - CELL_BITS));
-        cell = cell < ONE_CELL ? cell : ONE_CELL;
-        least = cell < least ? cell : least;
-        cells[j] = (int32_t)cell;
+        REAL p = row[j], rest = 1 - p; /* This is exact for p from 1/2 to 1. */
+        WORD far = ONE_CELL + first - (NAME(bits_of)(p) >> shift);
+        WORD near = ((NAME(bits_of)(rest) - 1) >> shift) - first;
+        far = far < ONE_CELL ? far : ONE_CELL;
+        near = near > 0 ? near : 0;
+        near = rest > 0 ? ZERO_CELL + 1 + near : ZERO_CELL;
+        cells[j] = (int32_t)(p > (REAL)0.5 ? near : far);
+        above_one |= p > 1;
     }
-    if (least > HALF_CELL) return; /* No entry is above 1/2. */
-    for (i64 j = 0; j < k; j += 16) {
-        unsigned mask = j + 16 <= k ? NAME(inside)(row + j, (REAL)0.5, 0) : (1u << (k - j)) - 1;
-        for (; mask; mask &= mask - 1) {
-            i64 c = j + __builtin_ctz(mask);
-            cells[c] = cell_of(1 - (double)row[c], (double)row[c]);
-        }
-    }
+    for (i64 j = 0; above_one && j < k; j++)
+        if (row[j] > 1) cells[j] = cell_of(1 - (double)row[j], (double)row[j]);
 }
 
-/* Write the n largest entries of an ascending row and the ties of the last of them, in descending order; and for each
-   whether it equals the one before it. Return their number. */
-WIDE static i64 NAME(descend)(const void *ascending, i64 k, i64 n, double *restrict p, char *restrict equal)
+/* Write all entries of an ascending row in descending order. */
+WIDE static void NAME(descend)(const void *ascending, i64 k, double *restrict sorted)
 {
     const REAL *largest = (const REAL *)ascending + k - 1;
-    WORD some = 0;
-    while (n < k && largest[-n] == largest[1 - n]) n++;
-    for (i64 j = 0; j < n; j++) p[j] = on_grid((double)largest[-j]);
-    for (i64 j = 1; j < n; j++) some |= largest[-j] == largest[1 - j];
-    equal[0] = some != 0; /* The first place, which has no label before it, says whether there are ties. */
-    for (i64 j = 1; some && j < n; j++) equal[j] = largest[-j] == largest[1 - j];
-    return n;
+    for (i64 j = 0; j < k; j++) sorted[j] = (double)largest[-j];
+}
+
+/* Write some entries and their columns in descending order. `room` is memory for them. */
+WIDE static void NAME(sort)(const double *entries, const int32_t *columns, i64 n, void *room, double *sorted,
+                            int32_t *places)
+{
+    REAL *restrict entry = room;
+    for (i64 i = 0; i < n; i++) entry[i] = (REAL)entries[i];
+    for (i64 i = 0; i < n; i++) {
+        WORD larger = 0; /* or equal and before it */
+        for (i64 j = 0; j < i; j++) larger += entry[j] >= entry[i];
+        for (i64 j = i + 1; j < n; j++) larger += entry[j] > entry[i];
+        sorted[larger] = entries[i], places[larger] = columns[i];
+    }
 }
 
 /* Write the mass of the entries that are larger than `own`, of those at least as large, and their numbers. */
@@ -192,7 +199,7 @@ static void NAME(top_two)(const void *values, i64 k, double *found)
 
 static const Entries NAME(entries) = {
     sizeof(REAL), NAME(is_distribution), NAME(largest), NAME(fetch), NAME(widen), NAME(collect),
-    NAME(cells_of_probabilities), NAME(descend), NAME(stand), NAME(top_two),
+    NAME(cells_of_probabilities), NAME(descend), NAME(sort), NAME(stand), NAME(top_two),
 };
 
 #undef REAL

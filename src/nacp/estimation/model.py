@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -80,11 +79,10 @@ def noise_from_model(
     check_choice("model", model, ("uniform", "matrix"))
     check_flag("normalize", normalize)
     check_flag("from_logits", from_logits)
-    rows, labels, named = open_points(
+    rows, labels, _ = open_points(
         probs, noisy, normalize=normalize, from_logits=from_logits, classes=classes, names=("probs", "noisy")
     )
-    found = _confident_learning(rows, labels) if model == "matrix" else _uniform(rows, labels, confidence)
-    return replace(found, classes=named)
+    return _confident_learning(rows, labels) if model == "matrix" else _uniform(rows, labels, confidence)
 
 
 def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:

@@ -12,22 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Bools, Floats, Ints
-from nacp.calibration import Calibration
+from nacp.calibration import Calibration, NoValidThresholdWarning, calibration_of, calibrations
 from nacp.coverage.contradiction import against, warn_of
+from nacp.coverage.counted import Counted, weights_under
 from nacp.coverage.curve import Rule, inverse_of
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError, warn
 from nacp.groups.class_curve import class_curves
 from nacp.groups.grouping import Grouping, known_groups
 from nacp.guarantees import Finding, Guarantee, names_of
-from nacp.marginal import (
-    Counted,
-    NoValidThresholdWarning,
-    calibration_of,
-    calibrations,
-    lowest_end,
-    weights_under,
-)
 from nacp.noise import Noise
 from nacp.points import Rows, check_aligned
 from nacp.points.arrays import is_lazy
@@ -338,8 +331,7 @@ def calibrate_groups(
     if unlabelled is not None:
         raise InputError("unlabelled", "cannot be used with groups: the group of these points is unknown")
     check_grouping(grouping, asked, sample.several)
-    lowest = lowest_end(asked.noise)
-    curve = Counted.of(sample, lowest[0]).curve(*lowest)
+    curve = Counted.of(sample, asked.noise).lowest(asked.noise)
     said = against(curve, asked.noise, sample.score.offset, asked.known["classes"])
     asked = asked._replace(known=asked.known | {"warnings": said})
     n, aside, places = sample.n, 0, grouping.places

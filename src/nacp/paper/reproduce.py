@@ -23,7 +23,7 @@ NAMES: tuple[Name, ...] = get_args(Name)
 def origin(name: Name, run: Run) -> list[str]:
     """Return how a table or figure is made: the command, the versions, the seed and the data."""
     data = "" if run.folder is None else " --data DIR"
-    options = f"--splits {run.splits} --seed {run.seed} --noise-per {run.noise_per}"
+    options = f"--splits {run.splits} --random-state {run.seed} --noise-per {run.noise_per}"
     used = ["numpy", "scipy", *(["matplotlib"] if figures.available() else [])]
     versions = [f"nacp {nacp.__version__}", *(f"{module} {version(module)}" for module in used)]
     lines = [

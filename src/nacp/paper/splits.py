@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.checks import check_alphas, check_choice, check_count
+from nacp.coverage.counted import Counted
 from nacp.coverage.curve import ROUNDING, RULES, Curve, Rule, inverse_of
 from nacp.coverage.grid import CELLS, COARSE, INFINITE
 from nacp.coverage.tally import Sample, Tally, Weights, sizes_of
 from nacp.engine import Spec
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee, Problem, find
-from nacp.marginal import Counted
 from nacp.noise import Noise, NoiseLike, noise_for
 from nacp.paper.methods import Method, six_methods
 from nacp.points import Rows, check_labels, open_points

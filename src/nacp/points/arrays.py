@@ -8,9 +8,8 @@ import math
 import mmap
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
@@ -33,19 +32,12 @@ _PREFIX = "nacp-rows"
 _WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("watch", default=None)
 
 
-def block_entries(in_place: bool) -> int:
-    """Return the number of entries in a block. No result depends on it, so tests replace this function.
+def block_rows(k: int) -> int:
+    """Return the number of rows of k entries in a block.
 
-    Converted blocks and NumPy's temporary arrays should fit into the cache.
+    No result depends on it, so tests replace this function. NumPy's temporary arrays should fit into caches.
     """
-    if current().NAME == "numpy":
-        return 1 << 16
-    return 1 << 20 if in_place else 1 << 18
-
-
-def block_rows(k: int, in_place: bool = False) -> int:
-    """Return the number of rows of k entries in a block."""
-    return max(1, block_entries(in_place) // k)
+    return max(1, (1 << 16 if current().NAME == "numpy" else 1 << 20) // k)
 
 
 def row_slices(n: int, k: int, step: int | None = None) -> Iterator[slice]:
@@ -152,14 +144,6 @@ class Rows:
         self._normalize, self._width = normalize, None if width is None else np.dtype(width)
         self._rounded = self._width is not None and self.dtype.itemsize > self._width.itemsize
         self._chosen: Ints | None = None
-        # Whether a block of consecutive rows is a view of the input.
-        self._in_place = (
-            isinstance(matrix, np.ndarray)
-            and matrix.dtype in (np.float32, np.float64)
-            and matrix.flags.c_contiguous
-            and matrix.flags.aligned
-            and not (normalize or logits or self._rounded)
-        )
 
     @cached_property
     def widths(self) -> Widths:
@@ -182,14 +166,13 @@ class Rows:
 
     def slices(self) -> Iterator[slice]:
         """Divide the rows into blocks."""
-        return row_slices(self.n, self.k, block_rows(self.k, self._in_place))
+        return row_slices(self.n, self.k)
 
     def some(self, rows: Ints) -> "Rows":
         """Return a subset of the rows, without reading them."""
         found = copy.copy(self)
         found.widths = self.widths  # of the whole matrix
         found.n, found._chosen = len(rows), rows if self._chosen is None else self._chosen[rows]
-        found._in_place = self.on_device
         return found
 
     def map(self, function: Callable[[Any, Any], T], order: Ints | None = None) -> Iterator[T]:
@@ -199,7 +182,7 @@ class Rows:
         """
         n = self.n if order is None else len(order)
         threads = thread_count() if current().NAME == "native" and not self.on_device else 1
-        step = block_rows(self.k, self._in_place and order is None)
+        step = block_rows(self.k)
         if threads > 1:
             share = max(math.ceil(n / (2 * threads)), _ENTRIES_PER_THREAD // self.k)
             step = max(1, min(step, share))
@@ -291,31 +274,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # A child process has no threads.
 
 
-def _submit(function: Callable[..., T], *arguments: Any) -> "Future[T]":
-    """Call a function in a thread, or in this one while the interpreter is shutting down."""
-    try:
-        return _pool().submit(copy_context().run, function, *arguments)
-    except RuntimeError:
-        done: Future[T] = Future()
-        done.set_result(function(*arguments))
-        return done
-
-
 def in_threads(function: Callable[[Any], T], items: Sequence[Any], threads: int) -> Iterator[T]:
-    """Yield the results of a function for each item, in order; at most `threads` + 1 calls are pending."""
+    """Return the results of a function for each item, in order."""
     nested = threading.current_thread().name.startswith(_PREFIX)  # Waiting for the pool could deadlock.
     if threads == 1 or len(items) < 2 or nested:
-        yield from map(function, items)
-        return
-    pending: deque[Future[T]] = deque()
+        return map(function, items)
+    contexts = [copy_context() for _ in items]
     try:
-        for item in items:
-            pending.append(_submit(function, item))
-            if len(pending) > threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        for each in pending:
-            if not each.cancel():
-                each.exception()  # Wait until the call has ended.
+        return _pool().map(lambda context, item: context.run(function, item), contexts, items)
+    except RuntimeError:  # The interpreter is shutting down.
+        return map(function, items)

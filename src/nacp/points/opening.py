@@ -8,7 +8,7 @@ import numpy as np
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import is_tensor, of
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, Widths, block_rows, kind_of
+from nacp.points.arrays import Rows, Widths, kind_of
 from nacp.points.labels import check_classes, check_labels, plain_array
 from nacp.points.tensors import TensorRows, extremes, open_tensor
 from nacp.points.top import TopRows, open_sparse, open_top
@@ -201,11 +201,12 @@ def check_rows(
             return where, not np.isnan(high).any()
         return where, bool(((low >= 0) & (high > 0) & (high < np.inf)).all())
 
-    # The message about a row depends on its neighbours, so they must not depend on the block size in use.
-    step = block_rows(rows.k)
     for where, good in rows.map(judged):
-        for first in () if good else range(where.start - where.start % step, where.stop, step):
-            block = rows.whole(slice(first, first + step))
+        # The message about a row depends on its neighbours, which must not depend on the number of threads.
+        for some in () if good else rows.slices():
+            if some.stop <= where.start or some.start >= where.stop:
+                continue
+            block, first = rows.whole(some), some.start
             if from_logits:
                 _explain_logits(block, start + first, name)
             elif probabilities:
@@ -219,7 +220,7 @@ def check_rows(
             "must hold logits",
             found="probabilities: no value is negative, and rows sum to 1",
             remedy="pass logits, or calibrate without from_logits",
-            spoken="give logits, or calibrate without --logits",
+            spoken="give logits, or calibrate without --from-logits",
         )
 
 
@@ -289,7 +290,7 @@ def _explain(block: Array, start: int, normalize: bool, name: str) -> None:
             name,
             f"looks like log-probabilities ({values})",
             remedy="calibrate with from_logits=True, or pass np.exp(probs)",
-            spoken="give --logits to nacp calibrate",
+            spoken="give --from-logits to nacp calibrate",
         )
     if low >= 0 and np.allclose(sums, 100, rtol=0.01):
         raise InputError(
@@ -303,7 +304,7 @@ def _explain(block: Array, start: int, normalize: bool, name: str) -> None:
             name,
             f"looks like logits ({values}, row {start + row} sums to {sums[row]:.4g})",
             remedy="calibrate with from_logits=True if they are, or pass their softmax",
-            spoken="give --logits to nacp calibrate if they are",
+            spoken="give --from-logits to nacp calibrate if they are",
         )
     if low < 0 or not np.any(bad & ((np.abs(sums - 1) > SUM_TOLERANCE) | ~beyond)):
         row = int(beyond.argmax())
@@ -322,5 +323,6 @@ def _explain(block: Array, start: int, normalize: bool, name: str) -> None:
         name,
         f"must have rows that sum to 1; row {start + row} sums to {sums[row]:.6g}",
         remedy="pass normalize=True to divide by the row sums" + ", from_logits=True for logits" * logits,
-        spoken="nacp calibrate --normalize divides by the row sums" + ", --logits is for logits" * logits,
+        spoken="nacp calibrate --normalize divides by the row sums"
+        + ", --from-logits is for logits" * logits,
     )

@@ -53,9 +53,11 @@ def repeats(rows: Rows) -> float | None:
         return None
     with watching(None):
         some = np.concatenate(list(rows.map(partial(_picked, columns), sampled)))
-        if not _repeat(some[:, ::8].copy()) or not _repeat(some):
-            return None  # The sample contains no duplicates.
-        keys = current().uniforms(some, 0)
+        for columns_apart in (8, 1):  # Few columns often suffice to see that there are no duplicates.
+            keys = current().uniforms(np.ascontiguousarray(some[:, ::columns_apart]), 0)
+            ordered = np.sort(keys)
+            if np.count_nonzero(ordered[1:] == ordered[:-1]) < 3:
+                return None
         # Only rows with at least three different values are used, as other rows may be equal by chance.
         values = np.sort(some, axis=1)
         rich = np.count_nonzero(values[:, 1:] != values[:, :-1], axis=1) >= min(2, rows.k - 1)
@@ -81,12 +83,6 @@ def _sampled(n: int, k: int) -> tuple[Ints, Ints, Ints]:
     sampled = np.arange(n) if number == n else np.unique(rng.integers(n, size=number))
     columns = np.linspace(0, k - 1, min(k, _COLUMNS), dtype=np.int64)
     return sampled, columns, rng.permutation(len(sampled))[:_COUNTED]
-
-
-def _repeat(some: Array) -> bool:
-    """Return whether there are at least three duplicates."""
-    keys = np.sort(current().uniforms(some, 0))
-    return bool(np.count_nonzero(keys[1:] == keys[:-1]) >= 3)
 
 
 def _picked(columns: Ints, block: Array, where: Any = None) -> Array:

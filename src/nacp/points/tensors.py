@@ -71,10 +71,6 @@ class TensorRows(Rows):
 
     on_device = True
 
-    def __init__(self, matrix: Any, *options: Any) -> None:
-        super().__init__(matrix, *options)
-        self._in_place = True  # The block size of converted blocks is for the cache of a CPU.
-
     def whole(self, where: Where) -> Array:
         return fetched(self[where])
 

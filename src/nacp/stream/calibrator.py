@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Ints
-from nacp.calibrate import chosen_guarantee, warn_of_obstacles
-from nacp.calibration import Calibration
+from nacp.calibrate import chosen_guarantee
+from nacp.calibration import Calibration, calibrations, warn_of_obstacles
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
+from nacp.coverage.counted import Counted, count_lazy, weights_under
 from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.grid import CELLS, COARSE, GRID
 from nacp.coverage.tally import MOST_POINTS, PART, Sample, Tally, Weights
@@ -35,7 +36,6 @@ from nacp.files import (
     write_numbers,
 )
 from nacp.guarantees import Guarantee
-from nacp.marginal import Counted, calibrations, count_lazy, weights_under
 from nacp.noise import Noise, NoiseLike, as_noise, basis_of, noise_for
 from nacp.points import Widths, check_classes, check_given, column_names, open_rows, warn_of_repeats
 from nacp.points.arrays import is_lazy
@@ -144,7 +144,7 @@ class Calibrator:
     def _set_classes(self, k: int, classes: Any) -> None:
         """Set what depends on the number of classes; it is 0 as long as it is not known."""
         self.k, self.classes = k, check_classes(classes, k) if k else classes
-        self.noise = noise_for(self._noise, k, classes=self.classes) if k else as_noise(self._noise)
+        self.noise = noise_for(self._noise, k) if k else as_noise(self._noise)
         open_rows(np.empty((0, k or 2)), **self._options)  # refuses settings that exclude each other
         weights = self._weights_of(several=False).values() if k else ()
         self._constant = all(each.constant is not None for each in weights)

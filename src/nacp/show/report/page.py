@@ -164,9 +164,9 @@ def _noise(contents: Contents) -> str:
     if found is None:
         return text
     ((header, *rows), _, _), ((_, advice),) = found.tables[0], found.sentences
-    chosen = next((row.rate for row in found.rows if math.isclose(row.rate, found.rate)), None)
-    made = table(header, rows, lambda row: row[0] == f"{chosen:.4g}" if chosen is not None else False)
-    return f"{text}<h3>What if the noise rate is wrong?</h3>{paragraph(advice)}{box('scroll', 'Rates', made)}"
+    made = box("scroll", "Rates", table(header, rows, lambda row: row[0] == f"{found.rate:.4g}"))
+    advice += " Sizes are those of the calibration points."
+    return f"{text}<h3>What if the noise rate is wrong?</h3>{paragraph(advice)}{made}"
 
 
 def _samples(contents: Contents) -> str:

@@ -12,8 +12,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from nacp.audit.plan import AuditPlan
-from nacp.calibrate import NoValidThresholdWarning
-from nacp.calibration import Calibration
+from nacp.calibration import Calibration, NoValidThresholdWarning
 from nacp.checks import check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning
 from nacp.coverage.curve import Rule
