@@ -224,6 +224,24 @@ def test_report_writes_the_page_that_the_function_makes(folder):
     assert said.startswith(str(report.contents.calibration))
 
 
+@pytest.mark.parametrize(
+    "given", [["--noise", "0.2", "--score", "raps"], ["--clean", "clean.npy"]], ids=" ".join
+)
+def test_a_saved_calibration_has_a_report(folder, given):
+    done("calibrate", "probs.npy", "labels.npy", "--alpha", "0.2", *given)
+    points = ["report", "cal.json", "probs.npy", "labels.npy", *(given if given[0] == "--clean" else [])]
+    said = done(*points)
+    assert said.startswith(str(nacp.load("cal.json")))
+    options = {"calibration": nacp.load("cal.json")}
+    if given[0] == "--clean":
+        options["clean"] = CLEAN
+    assert nacp.make_report(*CALIBRATION, **options).html == (folder / "report.html").read_text(
+        encoding="utf-8"
+    )
+    assert "--alpha is that of the calibration" in done(*points, "--alpha", "0.3", code=2)
+    assert "must be PROBS and LABELS, or CALIBRATION" in done("report", "cal.json", code=2)
+
+
 def test_diagnose_sets_checked_labels_against_the_model():
     for rate, code in ((0.2, 0), (0.02, 1)):
         done("calibrate", "probs.npy", "labels.npy", "--noise", rate)

@@ -49,7 +49,7 @@ def compare_command(
             opened.labels,
             alpha=alpha,
             delta=delta,
-            scores=score or ("hps", "aps", "raps"),
+            scores=score,
             guarantees=guarantee,
             progress=lambda at, total: done(100 * at // total),
             **opened.arguments,

@@ -1,7 +1,8 @@
 """``nacp report``: a page about a calibration."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,12 +11,14 @@ from nacp.cli import options
 from nacp.cli.commands import command
 from nacp.cli.inputs import read_lines
 from nacp.cli.outputs import check_output, described
-from nacp.cli.sample import Sample, Target, TestPoints
+from nacp.cli.sample import Opened, Sample, SampleOptions, Target, TestPoints
 from nacp.cli.terminal import progress_of, show
+from nacp.errors import InputError
 
 
 @command(
     "report",
+    "nacp report cal.json probs.npy labels.npy",
     "nacp report probs.npy labels.npy --noise 0.2",
     "nacp report cal.npz:probs cal.npz:noisy --noise 0.2 --score raps "
     "--test-probs test.npz:probs --test-labels test.npz:labels",
@@ -24,7 +27,14 @@ from nacp.cli.terminal import progress_of, show
     "nacp report probs.csv labels.csv --noise 0.2 --descriptions texts.txt --title 'Our labels'",
 )
 def report_command(
-    sample: Sample,
+    files: Annotated[
+        list[str],
+        options.argument(
+            "[CALIBRATION] PROBS LABELS",
+            "What nacp calibrate wrote, if it is about that; then the points, as for nacp calibrate.",
+        ),
+    ],
+    known: SampleOptions,
     target: Target,
     test: TestPoints,
     out: Annotated[Path, options.out("The file for the page.")] = Path("report.html"),
@@ -39,12 +49,26 @@ def report_command(
 ) -> None:
     """Make a page about a calibration: its promise, the size of its sets, and how both depend on alpha.
 
-    One HTML file, which opens in a browser without a network.
+    One HTML file, which opens in a browser without a network. Give a saved
+    calibration with the points that it was made from (and --clean or --audit,
+    if it was made with these), or the options of nacp calibrate.
     """
-    check_output(str(out), inputs=(*sample.files, test.test_probs, test.test_labels, descriptions))
+    if not 2 <= len(files) <= 3:
+        problem = "must be PROBS and LABELS, or CALIBRATION, PROBS and LABELS"
+        raise InputError("files", problem, found=f"{len(files)} files")
+    sample = Sample(probs=files[-2], labels=files[-1], **vars(known))
+    saved: Any = nacp.load(files[0]) if len(files) == 3 else None
+    if isinstance(saved, nacp.GroupedCalibration):
+        remedy = "leave it out, and give the options of nacp calibrate"
+        raise InputError(files[0], "is a calibration by group", remedy=remedy)
+    check_output(str(out), inputs=(*files, *sample.files, test.test_probs, test.test_labels, descriptions))
     with progress_of(f"reading {sample.probs}"):
-        opened = sample.open(target.groups)
-        given = opened.arguments | target.arguments() | test.arguments(opened, test_groups)
+        if saved is None:
+            opened = sample.open(target.groups)
+            given = opened.arguments | target.arguments()
+        else:
+            opened, given = _open_saved(saved, sample, target)
+        given |= test.arguments(opened, test_groups)
         if descriptions is not None:
             given["descriptions"] = read_lines(descriptions)
     with progress_of("calibrating") as say:
@@ -53,3 +77,19 @@ def report_command(
     part = page.contents.groups
     found = page.contents.calibration if part is None else part.calibration
     show(described(found) | {"out": str(out)}, found, f"Written: {out}")
+
+
+def _open_saved(saved: Any, sample: Sample, target: Target) -> tuple[Opened, dict[str, Any]]:
+    """Read the points of a saved calibration; return the arguments of a report, with options that differ."""
+    known = replace(sample, normalize=saved.normalize, from_logits=saved.from_logits)
+    opened = known.open(target.groups, saved)
+    given = {name: opened.arguments[name] for name in ("noise", "clean", "audit") if name in opened.arguments}
+    stated = vars(target) | {
+        name: getattr(sample, name) for name in ("normalize", "from_logits", "random_state")
+    }
+    changed = {
+        name: value
+        for name, value in stated.items()
+        if value != getattr(Sample, name, getattr(Target, name, None))
+    }
+    return opened, given | changed | {"calibration": saved}

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from nacp._types import Array
+from nacp.calibration import Calibration
 from nacp.cli import options
 from nacp.cli.audit_table import read_audit
 from nacp.cli.inputs import Points, read_points
@@ -26,17 +27,23 @@ class Opened(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PointFiles:
-    """Probabilities with noisy labels."""
+class PointOptions:
+    """How points are read."""
 
-    probs: options.Probs
-    labels: options.Labels
     classes: options.Classes = None
     id: options.Id = None
     normalize: Annotated[bool, typer.Option("--normalize", help="Divide each row by its sum.")] = False
     from_logits: Annotated[
         bool, typer.Option("--from-logits", help="The matrix holds logits: take their softmax.")
     ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointFiles(PointOptions):
+    """Probabilities with noisy labels."""
+
+    probs: options.Probs
+    labels: options.Labels
 
     def open(self) -> Opened:
         """Read the points."""
@@ -48,21 +55,29 @@ class PointFiles:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample(PointFiles, NoiseOptions):
-    """Points to calibrate on, with a noise model or checked labels."""
+class SampleOptions(PointOptions, NoiseOptions):
+    """What is known of the labels: a noise model or checked labels."""
 
     clean: options.Clean = None
     audit: options.Audit = None
     random_state: options.RandomState = 0
     drop_unlabelled: options.Drop = False
 
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(PointFiles, SampleOptions):
+    """Points to calibrate on, with a noise model or checked labels."""
+
     @property
     def files(self) -> tuple[str | None, ...]:
         """The files that are read, which must not be overwritten."""
         return self.probs, self.labels, self.noise, self.classes, self.clean, self.audit
 
-    def open(self, groups: str | None = None) -> Opened:
-        """Read the points, the noise model, the checked labels and the `groups`, if they are given."""
+    def open(self, groups: str | None = None, cal: Calibration | None = None) -> Opened:
+        """Read the points, the noise model, the checked labels and the `groups`, if they are given.
+
+        With a calibration, its classes are those of the points.
+        """
         if self.audit is not None and self.clean is not None:
             raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
         found = read_points(
@@ -73,10 +88,12 @@ class Sample(PointFiles, NoiseOptions):
             groups=groups,
             id=self.id,
             drop=self.drop_unlabelled,
+            classes=None if cal is None else cal.classes,
+            k=None if cal is None else cal.k,
         )
         opened = self._opened(found)
         given = opened.arguments | {"random_state": self.random_state}
-        optional = self.clean is not None or self.audit is not None
+        optional = any(each is not None for each in (self.clean, self.audit, cal))
         given["noise"] = self.read_noise(found.probs.shape[1], optional=optional, labels=self.labels)
         if self.clean is not None:
             given["clean"] = found.clean
