@@ -369,11 +369,11 @@ def _calibrate_lazy(
         raise InputError("unlabelled", "cannot be used with a dask array", remedy="leave it out")
     rows = open_lazy(probs, **options)
     model, names = noise_for(noise, rows.k, rows.n), check_classes(options["classes"], rows.k)
-    counted, widths, several = count_lazy(rows, labels, model, score, names, guarantee.needs_squares)
-    guarantee.check_several(several=several is not None)
-    known = known | {"classes": names, "widths": widths, "several": several}
+    chunk = count_lazy(rows, labels, model, score, names, guarantee.needs_squares)
+    guarantee.check_several(several=chunk.several is not None)
+    known = known | {"classes": names, "widths": chunk.widths, "several": chunk.several}
     known["from_logits"] = options["from_logits"]
-    return calibrations(counted, guarantee, model, alphas, crossing, **known)
+    return calibrations(chunk.counted(model, score), guarantee, model, alphas, crossing, **known)
 
 
 def noise_is_missing() -> InputError:

@@ -331,7 +331,7 @@ def test_no_sum_can_overflow_and_more_points_are_refused(points, noise, most):
     with pytest.raises(nacp.InputError, match=f"more than {most:,} points in all"):
         stream.merge(stream)
     assert pickle.dumps(stream) == before
-    (tally,) = stream._counts.tallies.values()
+    (tally,) = stream._counts.tallies
     assert min(each.min() for each in tally.counts) >= 0
     assert tally.pairs.sum() == stream.n * K
     if tally.squares is not None:
@@ -498,7 +498,6 @@ def test_files_that_were_made_up_are_refused(points, tmp_path, noise):
         "n": [N - 1, MOST_POINTS * 10**12],
         "several": [True],
         "widths": [None],
-        "units": [[3.0]],
         "pairs 0": [np.where(largest, -pairs, pairs), pairs + largest],
         "hits 0": [hits[1:], hits + largest],
         "cells 0": [cells[::-1], cells + CELLS, cells - cells[0] - 1],
@@ -516,7 +515,6 @@ def test_files_that_were_made_up_are_refused(points, tmp_path, noise):
         ("grid", "0", "grid is not that of this nacp; count the points again"),
         ("score", {"name": "custom", "function": "f"}, "score is the custom function"),
         ("several", 1, "several must"),
-        ("units", [], "shorter"),
         ("pairs 0", None, "it has no 'pairs 0'"),
     ]
     for name, value, said in cases:

@@ -80,39 +80,59 @@ def weights_under(noise: Noise | None, k: int, several: bool) -> dict[Noise | No
     return found
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Chunk:
-    """The tallies of one or several chunks of a dask array."""
+    """What was counted of some points: of a batch, of a chunk of a dask array, or of several of them."""
 
-    tallies: list[Tally]
+    tallies: list[Tally]  # under each model of `weights_under`
     widths: Widths
-    several: int | None
+    several: int | None  # the number of labels, if points have several each
+
+    @classmethod
+    def of(
+        cls, rows: Rows, labels: Any, noise: Noise | None, score: Score, classes: Any, squares: bool
+    ) -> Chunk:
+        """Count rows; squares of set sizes only if points have one label each."""
+        numbers, parts = check_given(labels, rows.n, rows.k, classes), None
+        if noise is not None:
+            numbers, parts = noise.spread(numbers)
+        sample = Sample.of(rows, numbers, score, parts)
+        counted = Counted.of(sample, noise, squares=squares and not sample.several)
+        several = sample.given if sample.several else None
+        return cls([*counted.tallies.values()], rows.widths_of_all(), several)
+
+    @property
+    def n(self) -> int:
+        """The number of points."""
+        return self.tallies[0].n
+
+    def counted(self, noise: Noise | None, score: Score) -> Counted:
+        """Return the tallies by noise model."""
+        weights = weights_under(noise, self.tallies[0].k, self.several is not None)
+        return Counted(dict(zip(weights, self.tallies, strict=True)), weights, score)
 
     def __add__(self, other: Chunk) -> Chunk:
         tallies = [a + b for a, b in zip(self.tallies, other.tallies, strict=True)]
-        several = None if self.several is None else self.several + (other.several or 0)
+        return self._with(other, tallies, 1)
+
+    def __sub__(self, other: Chunk) -> Chunk:
+        tallies = [a - b for a, b in zip(self.tallies, other.tallies, strict=True)]
+        return self._with(other, tallies, -1)
+
+    def _with(self, other: Chunk, tallies: list[Tally], sign: int) -> Chunk:
+        several = None if self.several is None else self.several + sign * (other.several or 0)
         return Chunk(tallies, max(self.widths, other.widths, key=lambda each: int(each.least[5:])), several)
 
 
 def count_lazy(
     rows: LazyRows, labels: Any, noise: Noise | None, score: Score, classes: Any, squares: bool
-) -> tuple[Counted, Widths, int | None]:
-    """Tally a dask array; return also its widths, and the number of labels if points have several."""
+) -> Chunk:
+    """Count a dask array chunk by chunk, where these are."""
     given = labels if is_lazy(labels) else check_given(labels, rows.n, rows.k, classes)
     names = classes if is_lazy(labels) else None
-    found = rows.map(partial(_chunk, noise, score, names, squares), given, join=_sum)
-    weights = weights_under(noise, rows.k, found.several is not None)
-    tallies = dict(zip(weights, found.tallies, strict=True))
-    return Counted(tallies, weights, score), found.widths, found.several
-
-
-def _chunk(noise: Noise | None, score: Score, classes: Any, squares: bool, rows: Rows, labels: Any) -> Chunk:
-    numbers, parts = check_given(labels, rows.n, rows.k, classes), None
-    if noise is not None:
-        numbers, parts = noise.spread(numbers)
-    sample = Sample.of(rows, numbers, score, parts)
-    counted = Counted.of(sample, noise, squares=squares)
-    return Chunk([*counted.tallies.values()], rows.widths_of_all(), sample.given if sample.several else None)
+    count = partial(Chunk.of, noise=noise, score=score, classes=names, squares=squares)
+    found: Chunk = rows.map(count, given, join=_sum)
+    return found
 
 
 def _sum(chunks: list[Chunk]) -> Chunk:

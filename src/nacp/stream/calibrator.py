@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, overload
 
@@ -17,10 +16,10 @@ from nacp._types import Ints
 from nacp.calibrate import chosen_guarantee
 from nacp.calibration import Calibration, calibrations, warn_of_obstacles
 from nacp.checks import check_alphas, check_choice, check_count, check_flag
-from nacp.coverage.counted import Counted, count_lazy, weights_under
+from nacp.coverage.counted import Chunk, count_lazy, weights_under
 from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.grid import CELLS, COARSE, GRID
-from nacp.coverage.tally import MOST_POINTS, PART, Sample, Tally, Weights
+from nacp.coverage.tally import MOST_POINTS, PART, Tally, Weights
 from nacp.errors import InputError
 from nacp.files import (
     File,
@@ -36,8 +35,8 @@ from nacp.files import (
     write_numbers,
 )
 from nacp.guarantees import Guarantee
-from nacp.noise import Noise, NoiseLike, as_noise, basis_of, noise_for
-from nacp.points import Widths, check_classes, check_given, column_names, open_rows, warn_of_repeats
+from nacp.noise import NoiseLike, as_noise, basis_of, noise_for
+from nacp.points import check_classes, column_names, open_rows, warn_of_repeats
 from nacp.points.arrays import is_lazy
 from nacp.points.lazy import open_lazy
 from nacp.scores import Score, ScoreLike, as_score
@@ -46,43 +45,6 @@ _SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits")
 _FORMAT, _VERSION = "nacp.calibrator", 1
 _ADDING = Lock()  # of all calibrators, as a lock of its own could not be copied with a calibrator
 _REQUIRED, _OPTIONAL = ("by_label", "cells", "hits", "pairs"), ("gains", "losses", "squares")
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What was counted of some points; a value."""
-
-    tallies: dict[Noise | None, Tally]  # by noise model: as stated, and at the ends of an interval
-    several: bool  # whether points have several labels each
-    widths: Widths
-
-    @property
-    def any_tally(self) -> Tally:
-        """One of the tallies: all have the same points and labels."""
-        return next(iter(self.tallies.values()))
-
-    @property
-    def n(self) -> int:
-        """The number of points."""
-        return self.any_tally.n
-
-    def check_alike(self, other: Counts) -> None:
-        """Refuse counts of points that were given in another form."""
-        if other.several != self.several:
-            each = "several labels" if self.several else "one label"
-            raise InputError("labels", f"must have {each} for each point, as before")
-        if other.widths.given != self.widths.given:
-            problem = f"must be {self.widths.given}, as the points before were"
-            raise InputError("probs", problem, found=other.widths.given)
-
-    def combine(self, other: Counts, sign: int) -> Counts:
-        """Return these counts plus or minus others."""
-        tallies = {
-            model: tally + other.tallies[model] if sign > 0 else tally - other.tallies[model]
-            for model, tally in self.tallies.items()
-        }
-        widths = max(self.widths, other.widths, key=lambda each: np.dtype(each.least).itemsize)
-        return Counts(tallies, self.several, widths)
 
 
 class Calibrator:
@@ -137,7 +99,7 @@ class Calibrator:
         self.score, self._noise, self._basis = as_score(score), noise, basis_of(noise)
         self.normalize = check_flag("normalize", normalize)
         self.from_logits = check_flag("from_logits", from_logits)
-        self._counts: Counts | None = None
+        self._counts: Chunk | None = None
         self._looks, self._looked_at = 0, 0  # how often `finish` found more points, and the last number
         self._set_classes(0 if k is None else check_count("k", k, 2), classes)
 
@@ -146,7 +108,8 @@ class Calibrator:
         self.k, self.classes = k, check_classes(classes, k) if k else classes
         self.noise = noise_for(self._noise, k) if k else as_noise(self._noise)
         open_rows(np.empty((0, k or 2)), **self._options)  # refuses settings that exclude each other
-        weights = self._weights_of(several=False).values() if k else ()
+        weights = weights_under(self.noise, k, several=False).values() if k else ()
+        # Squared sizes of sets are of use where all pairs have the same weight.
         self._constant = all(each.constant is not None for each in weights)
 
     def _for_batch(self, probs: Any) -> Calibrator:
@@ -174,7 +137,7 @@ class Calibrator:
             Their noisy labels, as in `calibrate`.
         """
         ready = self._for_batch(probs)
-        batch = ready._counts_there(probs, labels) if is_lazy(probs) else ready._counts_of(probs, labels)
+        batch = ready._counted(probs, labels)
         with _ADDING:
             if self._counts is None and batch is not None:
                 self._set_classes(ready.k, ready.classes)
@@ -182,31 +145,15 @@ class Calibrator:
                 self._check_same(ready)
             self._counts = self._sum(self._counts, batch)
 
-    def _counts_of(self, probs: ArrayLike, labels: ArrayLike) -> Counts | None:
-        """Count points in memory, or on a device."""
-        rows = open_rows(probs, **self._options)
-        numbers = check_given(labels, rows.n, self.k, self.classes)
-        if rows.n == 0:
-            return None
-        several, parts = numbers.ndim == 2, None
-        if several and self.noise is not None:
-            numbers, parts = self.noise.spread(numbers)
-        sample, squares = Sample.of(rows, numbers, self.score, parts), self._squares(several)
+    def _counted(self, probs: Any, labels: Any) -> Chunk | None:
+        """Count points, those of a dask array where its chunks are; None if there are none."""
+        lazy, how = is_lazy(probs), (self.noise, self.score, self.classes, self._constant)
+        rows: Any = (open_lazy if lazy else open_rows)(probs, **self._options)
+        if lazy:
+            return count_lazy(rows, labels, *how) if rows.n else None
+        found = Chunk.of(rows, labels, *how)
         warn_of_repeats(rows)
-        counted = Counted.of(sample, self.noise, squares=squares)
-        return Counts(counted.tallies, several, rows.widths_of_all())
-
-    def _counts_there(self, probs: Any, labels: ArrayLike) -> Counts | None:
-        """Count a dask array where its chunks are."""
-        rows = open_lazy(probs, **self._options)
-        if rows.n == 0:
-            return None
-        squares = self._squares(several=False)
-        counted, widths, number = count_lazy(rows, labels, self.noise, self.score, self.classes, squares)
-        tallies = counted.tallies
-        if squares and number is not None:
-            tallies = {model: replace(tally, squares=None) for model, tally in tallies.items()}
-        return Counts(tallies, number is not None, widths)
+        return found if rows.n else None
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -218,19 +165,6 @@ class Calibrator:
             "classes": self.classes,
             "least": 0,
         }
-
-    def _weights_of(self, several: bool) -> dict[Noise | None, Weights]:
-        """Return the weights of pairs under each noise model that a guarantee may ask for."""
-        return weights_under(self.noise, self.k, several)
-
-    def _squares(self, several: bool) -> bool:
-        """Return whether squared sizes of sets are of use: where pairs all weigh the same."""
-        return self._constant and not several
-
-    def _most_points(self, several: bool) -> int:
-        """Return the number of points up to which no sum of whole numbers can overflow."""
-        most = (1 << 62) // self.k**2
-        return most if self._squares(several) else min(MOST_POINTS, most)
 
     @overload
     def finish(
@@ -283,19 +217,19 @@ class Calibrator:
             raise InputError(
                 "probs", "has not come: there is no point to calibrate with", remedy="call update first"
             )
-        chosen = chosen_guarantee(guarantee, delta, self.noise, again=False, several=counts.several)
+        several = counts.several is not None
+        chosen = chosen_guarantee(guarantee, delta, self.noise, again=False, several=several)
         chosen.check_applies(self.noise, crossing)
-        chosen.check_several(several=counts.several)
+        chosen.check_several(several=several)
         alphas = check_alphas(alpha)
         noise_for(self.noise, self.k, counts.n)
-        counted = Counted(counts.tallies, self._weights_of(counts.several), self.score)
         known = {name: getattr(self, name) for name in ("classes", "normalize", "from_logits")}
-        known |= {"noise_basis": self._basis, "widths": counts.widths}
+        known |= {"noise_basis": self._basis, "widths": counts.widths, "several": counts.several}
         with _ADDING:
             self._looks += counts.n != self._looked_at
             self._looked_at = counts.n
             known["look"] = self._looks
-        known["several"] = int(counts.any_tally.hits.sum()) if counts.several else None
+        counted = counts.counted(self.noise, self.score)
         found = calibrations(counted, chosen, self.noise, alphas, crossing, **known)
         warn_of_obstacles(found)
         return found[0] if np.ndim(alpha) == 0 else found
@@ -304,7 +238,7 @@ class Calibrator:
         """Return an empty state with the same settings: for another worker, or the next hour."""
         return self._holding(None)
 
-    def _holding(self, counts: Counts | None) -> Calibrator:
+    def _holding(self, counts: Chunk | None) -> Calibrator:
         found = copy(self)
         found._counts, found._looks, found._looked_at = counts, 0, 0
         return found
@@ -332,32 +266,36 @@ class Calibrator:
             return self._holding(ours)
         found = None
         if ours is not None:
-            ours.check_alike(theirs)
+            _check_alike(ours, theirs)
             with suppress(InputError):
-                found = ours.combine(theirs, -1)
+                found = ours - theirs
         if found is None or not self._possible(found):
             problem = "holds points that were never added, so they cannot be taken away"
             raise InputError("other", problem, found=f"{theirs.n:,} points")
         return self._holding(found if found.n else None)
 
-    def _sum(self, ours: Counts | None, theirs: Counts | None) -> Counts | None:
+    def _sum(self, ours: Chunk | None, theirs: Chunk | None) -> Chunk | None:
         if ours is None or theirs is None:
             return ours or theirs
-        ours.check_alike(theirs)
-        found = ours.combine(theirs, 1)
-        most = self._most_points(found.several)
+        _check_alike(ours, theirs)
+        most, found = self._most_points(ours), ours + theirs
         if found.n > most:
             problem = f"has come with more than {most:,} points in all, up to which all sums are exact"
             raise InputError("probs", problem)
         return found
 
-    def _possible(self, counts: Counts) -> bool:
+    def _most_points(self, counts: Chunk) -> int:
+        """Return the number of points up to which no sum of whole numbers can overflow."""
+        most = (1 << 62) // self.k**2
+        return min(most, MOST_POINTS) if counts.tallies[0].squares is None else most
+
+    def _possible(self, counts: Chunk) -> bool:
         """Return whether the counts have the form of those of some points."""
-        weights, several = self._weights_of(counts.several), counts.several
-        return counts.tallies.keys() == weights.keys() and all(
-            _is_possible(tally, weights[model], several, self._squares(several))
-            for model, tally in counts.tallies.items()
-        )
+        several = counts.several is not None
+        weights = weights_under(self.noise, self.k, several).values()
+        squares = self._constant and not several
+        each = zip(counts.tallies, weights, strict=True)
+        return all(_is_possible(tally, own, several, squares) for tally, own in each)
 
     def _check_same(self, other: object) -> None:
         """Refuse a state that does not belong to this one."""
@@ -394,10 +332,8 @@ class Calibrator:
         values["looks"] = [self._looks, self._looked_at]
         arrays, counts = dict[str, Ints](), self._counts
         if counts is not None:
-            tallies = list(counts.tallies.values())
-            values |= {"several": counts.several, "widths": counts.widths}
-            values["units"] = [tally.unit for tally in tallies]
-            for i, tally in enumerate(tallies):
+            values |= {"several": counts.several is not None, "widths": counts.widths}
+            for i, tally in enumerate(counts.tallies):
                 kept = {f"{name} {i}": getattr(tally, name) for name in (*_REQUIRED, *_OPTIONAL)}
                 arrays |= {name: each for name, each in kept.items() if each is not None}
         write_numbers(path, {"format": _FORMAT, "version": _VERSION} | values, arrays)
@@ -423,20 +359,30 @@ class Calibrator:
             found._looks, found._looked_at = (check_count("looks", each) for each in document["looks"])
         return found
 
-    def _stored_counts(self, document: dict[str, Any], arrays: dict[str, Any]) -> Counts:
+    def _stored_counts(self, document: dict[str, Any], arrays: dict[str, Any]) -> Chunk:
         """Return the counts in a file; refuse those that do not have the form of any points' counts."""
         n, several = check_count("n", document["n"], 1), check_flag("several", document["several"])
         widths = stored_widths("widths", document["widths"])
-        tallies = {}
-        for i, (model, unit) in enumerate(zip(self._weights_of(several), document["units"], strict=True)):
+        tallies, part = [], PART if several else 1.0
+        for i, weights in enumerate(weights_under(self.noise, self.k, several).values()):
             counted = {name: arrays[f"{name} {i}"] for name in _REQUIRED}
             counted |= {name: arrays.get(f"{name} {i}") for name in _OPTIONAL}
-            tallies[model] = Tally(n, self.k, **counted, unit=unit, part=PART if several else 1.0)
-        if widths is not None and n <= self._most_points(several):
-            counts = Counts(tallies, several, widths)
-            if self._possible(counts):
+            tallies.append(Tally(n, self.k, **counted, unit=weights.unit, part=part))
+        if widths is not None:
+            counts = Chunk(tallies, widths, int(tallies[0].hits.sum()) if several else None)
+            if self._possible(counts) and n <= self._most_points(counts):
                 return counts
         raise InputError("counts", "are not those of any points")
+
+
+def _check_alike(ours: Chunk, theirs: Chunk) -> None:
+    """Refuse counts of points that were given in another form."""
+    if (ours.several is None) != (theirs.several is None):
+        each = "one label" if ours.several is None else "several labels"
+        raise InputError("labels", f"must have {each} for each point, as before")
+    if ours.widths.given != theirs.widths.given:
+        problem = f"must be {ours.widths.given}, as the points before were"
+        raise InputError("probs", problem, found=theirs.widths.given)
 
 
 def _grid_digest() -> str:
