@@ -100,13 +100,13 @@ class Calibration:
     >>> noisy = noise.sample(labels, k=10, random_state=0)
     >>> cal = nacp.calibrate(probs[:2000], noisy[:2000], noise=noise, alpha=0.1)
     >>> print(cal)
-    Sets {l : S(x, l) <= 0.546875}, S = HPS(), from 2,000 noisy labels of 10
-    classes.
     Promised (PAC(delta=0.05)): for at least 95% of calibration sets, coverage of
     the true label is at least 90%. Estimated coverage 0.9202, an excess of 0.0202.
     Assumed: calibration and new points come independently from one distribution;
     uniform label noise with rate 0.2, independent of the input given the true
     class.
+    Sets {l : S(x, l) <= 0.546875}, S = HPS(), from 2,000 noisy labels of 10
+    classes.
     """
 
     alpha: float
@@ -355,8 +355,8 @@ class Calibration:
             said += f" Note: {self.note}."
         warned = "".join(f"Warning: {sentence}.\n" for sentence in self.warnings)
         return wrapped(
-            f"{warned}{sets}, S = {self.score!r}, from {source}.\n"
-            f"Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {self.assumptions}."
+            f"{warned}Promised ({self.guarantee!r}): {self.promise}.{said} Assumed: {self.assumptions}.\n"
+            f"{sets}, S = {self.score!r}, from {source}."
         )
 
     def _repr_html_(self) -> str:

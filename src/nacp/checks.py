@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Floats
-from nacp.errors import InputError
+from nacp.errors import InputError, warn
 
+_ALPHA_DOUBTED_MIN = 0.5
 _LEAST_FRACTION = 1e-300  # 1 / delta is then finite
 
 
@@ -19,12 +20,30 @@ def check_fraction(name: str, value: Any) -> float:
     """Check a number strictly between 0 and 1, such as alpha or delta."""
     tiny = isinstance(value, float) and bool(0 < value < _LEAST_FRACTION)
     problem = "must lie strictly between 0 and 1" + f", and be at least {_LEAST_FRACTION:g}" * tiny
-    return _real(name, value, problem, lambda number: _LEAST_FRACTION <= number < 1)
+    return _real(name, value, problem, lambda number: _LEAST_FRACTION <= number < 1, alpha_meant(name, value))
 
 
 def check_rate(value: Any, name: str = "rate") -> float:
     """Check a noise rate in [0, 1)."""
     return _real(name, value, "must lie in [0, 1)", lambda number: 0 <= number < 1)
+
+
+def alpha_meant(name: str, value: Any) -> dict[str, str]:
+    """Return remedies, in Python and on the command line, for an alpha that was given in percent.
+
+    Examples
+    --------
+    >>> from nacp.checks import alpha_meant
+    >>> alpha_meant("alpha", 90)["remedy"], alpha_meant("alpha", "10%")["spoken"]
+    ('for 90% coverage pass alpha=0.1', 'for 90% coverage give --alpha 0.1')
+    """
+    with suppress(ValueError):
+        number = float(str(value).removesuffix("%"))
+        if name == "alpha" and 1 < number < 100:
+            coverage = number if number >= 50 else 100 - number
+            said, share = f"for {coverage:g}% coverage", f"{1 - coverage / 100:.4g}"
+            return {"remedy": f"{said} pass alpha={share}", "spoken": f"{said} give --alpha {share}"}
+    return {}
 
 
 def check_interval(rate: float, interval: Any, confidence: Any) -> tuple[tuple[float, float] | None, float]:
@@ -73,12 +92,18 @@ def check_finite(name: str, value: Any) -> float:
     return _real(name, value, "must be a finite number", math.isfinite)
 
 
-def _real(name: str, value: Any, problem: str, is_valid: Callable[[float], bool]) -> float:
+def _real(
+    name: str,
+    value: Any,
+    problem: str,
+    is_valid: Callable[[float], bool],
+    remedies: dict[str, str] | None = None,
+) -> float:
     """Check a real number that is not too large for a float."""
     with suppress(OverflowError):
         if isinstance(value, numbers.Real) and not isinstance(value, bool) and is_valid(float(value)):
             return float(value)
-    raise InputError(name, problem, found=repr(value)[:80])
+    raise InputError(name, problem, found=repr(value)[:80], **(remedies or {}))
 
 
 def check_count(name: str, value: Any, least: int = 0) -> int:
@@ -114,6 +139,12 @@ def check_alphas(alpha: Any) -> list[float]:
     alphas = list(map(check_fraction, repeat("alpha"), np.array(alpha, dtype=object, ndmin=1)))
     if not alphas:
         raise InputError("alpha", "is empty", remedy="pass one number or several")
+    if max(alphas) >= _ALPHA_DOUBTED_MIN:
+        largest, rest = f"{max(alphas):g}", f"{1 - max(alphas):.4g}"
+        said = f"alpha = {largest} is the share of true labels that sets may miss"
+        warn(
+            f"{said}, so only {rest} is promised; for a coverage of {largest} pass alpha={rest}", UserWarning
+        )
     return alphas
 
 

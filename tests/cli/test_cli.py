@@ -422,6 +422,118 @@ def test_a_checked_label_is_the_class_of_that_name_in_every_file(names, written)
         assert (found.checked, found.note) == (86, wanted.note)
 
 
+# What the user gets, and numbers in other units
+
+
+@pytest.mark.parametrize("options", [[], ["--groups", "sides.csv"], ["--by", "class", "--guarantee", "none"]])
+def test_calibrate_says_first_how_large_the_sets_are(options):
+    sides = np.where(np.arange(1000) % 2, "left", "right")
+    write("sides.csv", [[each] for each in sides])
+    said = done(*WORK, *options)
+    groups = {"groups": sides} if "--groups" in options else {}
+    sizes = nacp.load("cal.json").predict_set(PROBS[:1000], **groups).sizes
+    first = (
+        f"On the calibration rows, a set holds {sizes.mean():.4g} of 4 classes on average; "
+        f"{(sizes == 0).mean():.1%} of the sets are empty, {(sizes == 1).mean():.1%} hold one class."
+    )
+    assert plain(said).startswith(plain(first) + " Promised (" if not options else plain(first))
+    document = printed_json(*WORK, *options)
+    assert [document[each] for each in ("mean_size", "empty", "singleton")] == [
+        sizes.mean(),
+        (sizes == 0).mean(),
+        (sizes == 1).mean(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("turned.npy labels.npy --noise 0.2", "The labels fit the rows no better than in a random order ("),
+        (
+            "rough.npy given.npy --noise rough.json",
+            "The noise is known too roughly for small sets. If these points",
+        ),
+        (
+            "flat.npy labels.npy --noise 0.2",
+            "The classifier separates these classes poorly, or alpha is small",
+        ),
+        (
+            "few.npy few-labels.npy --noise 0.2 --alpha 0.07",
+            "There are few labels for this promise; nacp plan says",
+        ),
+    ],
+)
+def test_sets_of_more_than_half_of_the_classes_get_the_likely_reason(arguments, words):
+    np.save("turned.npy", PROBS[999::-1])
+    np.save("rough.npy", PROBS[:1000])
+    np.save("given.npy", NOISY[:1000])
+    np.save("flat.npy", 0.15 * PROBS[:1000] + 0.85 * RNG.dirichlet(np.ones(4), size=1000))
+    np.save("few.npy", PROBS[:30])
+    np.save("few-labels.npy", NOISY[:30])
+    nacp.noise_from_audit(NOISY[:90], TRUE[:90], k=4, model="matrix").save("rough.json")
+    said = plain(
+        done("calibrate", *arguments.split(), "--guarantee", "expected" if "few" not in arguments else "pac")
+    )
+    assert re.search(
+        f"Warning: (sets hold more than half|no threshold keeps).*[^.]*[.] {re.escape(words)}", said
+    )
+    assert "more than half" not in done(*WORK)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            "--alpha 90 --noise 0.2",
+            "--alpha must lie strictly between 0 and 1; found 90.0; for 90% coverage give --alpha 0.1",
+        ),
+        ("--alpha 10 --noise 0.2", "for 90% coverage give --alpha 0.1"),
+        ("--alpha 10% --noise 0.2", "'--alpha': '10%' is not a number; for 90% coverage give --alpha 0.1"),
+        ("--alpha ten --noise 0.2", "'--alpha': 'ten' is not a number"),
+        ("--noise 20", "--noise must lie in [0, 1); found 20.0"),
+        ("--noise 20%", "--noise must be a rate such as 0.2"),
+        ("--noise 0.2 --delta 5", "--delta must lie strictly between 0 and 1; found 5.0"),
+    ],
+)
+def test_shares_said_in_percent_are_refused_with_the_share(options, words):
+    assert words in done("calibrate", "probs.npy", "labels.npy", *options.split(), code=2)
+
+
+def test_an_alpha_that_was_meant_as_coverage_is_doubted():
+    said = done(*WORK, "--alpha", "0.9")
+    assert (
+        "Warning: alpha = 0.9 is the share of true labels that sets may miss, so only 0.1 is promised" in said
+    )
+    assert "alpha =" not in done(*WORK, "--alpha", "0.4")
+    with pytest.warns(UserWarning, match="for a coverage of 0.95 pass alpha=0.05"):
+        nacp.calibrate(*CALIBRATION, noise=0.2, alpha=0.95)
+
+
+def test_labels_that_start_at_1_are_seen():
+    np.save("from-1.npy", NOISY[:1000] + 1)
+    write("from-1.csv", [[each] for each in NOISY[:1000] + 1])
+    for probs in ("probs.npy", "probs.csv"):
+        for labels in ("from-1.npy", "from-1.csv"):
+            assert "do they start at 1? then subtract 1" in done(
+                "calibrate", probs, labels, "--noise", "0.2", code=2
+            )
+
+
+def test_an_audit_serves_every_command_that_takes_checked_labels():
+    done("audit", "choose", "probs.npy", "labels.npy", "--budget", "200")
+    plan = nacp.choose_audit(*CALIBRATION, budget=200)
+    fill({row: TRUE[row] for row in plan.rows.tolist()})
+    given = {"clean": (plan.rows, TRUE[plan.rows]), "audit": plan}
+    points = ("probs.npy", "labels.npy", "--audit", "filled.csv")
+    found = nacp.compare(*CALIBRATION, scores=["hps"], **given)
+    assert plain(done("compare", *points, "--score", "hps")) == plain(found)
+    done(*WORK, "-o", "model.json")
+    said = done("diagnose", "model.json", *points)
+    assert plain(said) == plain(nacp.load("model.json").diagnose(*CALIBRATION, **given))
+    done("report", *points, "-o", "report.html")
+    assert "200" in Path("report.html").read_text(encoding="utf-8")
+
+
 # What is wrong gets one sentence
 
 
@@ -434,7 +546,7 @@ def test_a_checked_label_is_the_class_of_that_name_in_every_file(names, written)
         ("calibrate test.npz:more labels.npy --noise 0.2", "holds no 'more', but probs, labels"),
         ("calibrate names.csv names.csv --noise 0.2", "has no column of probabilities; found animal"),
         ("calibrate probs.npy labels.npy --noise 2", "Error: --noise must lie in [0, 1); found 2.0"),
-        ("calibrate probs.npy labels.npy --noise 25%", "--noise must be a rate such as 0.2"),
+        ("calibrate probs.npy labels.npy --noise much", "--noise must be a rate such as 0.2"),
         ("calibrate probs.npy labels.npy --noise wide.npy", "must be a noise matrix of the shape (k, k)"),
         ("calibrate probs.npy labels.npy --noise none --noise-interval 0.1 0.2", "is of a noise rate"),
         ("calibrate probs.npy labels.npy --noise 0.1 --noise-other 0.2", "--noise-other is a rate by itself"),

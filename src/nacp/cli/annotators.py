@@ -1,7 +1,6 @@
 """``nacp noise annotators``: the noise of labels by several annotators, from labelling tools."""
 
 import csv
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +14,7 @@ from nacp.cli import options
 from nacp.cli.formats import ARRAYS, STDIN, checked, escaped, kind, split_key
 from nacp.cli.inputs import ID, read_annotations, read_class_list, read_column, read_lines
 from nacp.cli.outputs import check_output
-from nacp.cli.terminal import complain, complain_of_warning, progress_of, show
+from nacp.cli.terminal import complain, progress_of, show
 from nacp.errors import InputError
 from nacp.estimation import accuracy_by_annotator
 from nacp.files import write_whole
@@ -100,7 +99,7 @@ def annotators_command(
     check_output(str(out), inputs=(labels, classes, items))
     if labels_out is not None:
         check_output(str(labels_out), (".npz", ".csv"), (labels, classes, items, str(out)))
-    with progress_of(f"reading {labels}") as say, warnings.catch_warnings():
+    with progress_of(f"reading {labels}") as say:
         names: Any = None if classes is None else read_class_list(classes)
         if names is not None and k not in (None, len(names)):
             raise InputError("k", f"is {k:,}, but {classes} holds {len(names):,} names")
@@ -108,8 +107,6 @@ def annotators_command(
         numbers = not isinstance(votes, LabelTable) and votes.dtype.kind not in "US"
         known = {"k": len(names), "classes": None} if names and numbers else {"k": k, "classes": names}
         say("estimating")
-        warnings.simplefilter("always", nacp.NoiseModelWarning)
-        warnings.showwarning = complain_of_warning
         found = nacp.noise_from_annotators(votes, model=model, confidence=confidence, **known)
         each = None
         if not isinstance(votes, LabelTable) or votes.named:

@@ -3,6 +3,7 @@
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -14,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from _nacp_command import begin
 from nacp.cli.formats import STDIN
-from nacp.cli.terminal import SETTINGS, Settings, complain
+from nacp.cli.terminal import SETTINGS, Settings, complain, complain_of_warning
 from nacp.errors import InputError
 
 FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
@@ -119,7 +120,10 @@ class Command(_PlainFlags, TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always", UserWarning)
+                warnings.showwarning = complain_of_warning
+                return super().invoke(ctx)
         except InputError as error:
             _end(error.sentence(_name(error.argument, ctx), spoken=True))
 

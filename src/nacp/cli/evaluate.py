@@ -94,7 +94,7 @@ def evaluate_command(
         known = TestLabels.of(
             true, len(matrix), cal.k, cal.classes, None if noise is UNSAID else noise, clean=points.clean
         )
-        places = places_of(cal, points, groups) if isinstance(cal, nacp.GroupedCalibration) else None
+        places = places_of(cal, points.groups, groups) if isinstance(cal, nacp.GroupedCalibration) else None
         measured: Any = points.groups
         if places is not None:
             measured = np.array(cal.names, dtype=object)[places]

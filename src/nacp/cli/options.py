@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from nacp.checks import alpha_meant
+
 _FILES = (
     ".npy, .npz, .npz:name, .csv, .tsv, .jsonl (these also with .gz), .parquet, .safetensors, "
     "- for CSV on standard input"
@@ -31,6 +33,14 @@ def out(help: str) -> Any:
     return typer.Option("-o", "--out", help=help)
 
 
+def _alpha(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        said = [f"{text!r} is not a number", *alpha_meant("alpha", text).values()]
+        raise typer.BadParameter("; ".join([said[0], *said[2:]])) from None
+
+
 Probs = Annotated[str, argument("PROBS", f"Probabilities, a row per point: {_FILES}.")]
 Labels = Annotated[str, argument("LABELS", "Noisy labels, numbers or names: the same; labels.csv:column.")]
 Cal = Annotated[Path, argument("CALIBRATION", "What nacp calibrate wrote.")]
@@ -45,7 +55,14 @@ Audit = Annotated[
     str | None,
     file(help="What nacp audit choose wrote, filled in: true labels of the points that it chose."),
 ]
-Alpha = Annotated[float, typer.Option(help="Sets are to cover with probability 1 - alpha.")]
+Alpha = Annotated[
+    float,
+    typer.Option(
+        help="The share of true labels that sets may miss.",
+        parser=_alpha,
+        metavar="FLOAT",
+    ),
+]
 ScoreName = Annotated[str, typer.Option(help="hps, aps, raps, saps, margin, topk or precomputed.")]
 Delta = Annotated[float, typer.Option(help="The probability with which a promise may fail.")]
 RowGroups = Annotated[

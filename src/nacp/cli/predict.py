@@ -11,7 +11,7 @@ from nacp._types import Array, Ints
 from nacp.cli import options
 from nacp.cli.commands import command
 from nacp.cli.formats import STDIN
-from nacp.cli.inputs import Points, read_points
+from nacp.cli.inputs import read_points
 from nacp.cli.outputs import SET_ENDINGS, Sets, check_output, most_probable_first, write_sets
 from nacp.cli.terminal import complain, progress_of, show
 from nacp.errors import InputError
@@ -52,7 +52,7 @@ def predict_command(
         raise InputError("with_probs", f"has no effect: {probs} holds scores, not probabilities")
     with progress_of(f"reading {probs}"):
         points = read_points(probs, classes=cal.classes, k=cal.k, groups=groups, id=id)
-        places = places_of(cal, points, groups)
+        places = places_of(cal, points.groups, groups)
     matrix, names = points.probs, points.ids
     sizes = [0, 0]
 
@@ -81,19 +81,22 @@ def repeat_warnings(cal: nacp.Calibration | nacp.GroupedCalibration) -> None:
 
 
 def places_of(
-    cal: nacp.Calibration | nacp.GroupedCalibration, points: Points, groups: str | None
+    cal: nacp.Calibration | nacp.GroupedCalibration, values: Any, groups: str | None
 ) -> Ints | None:
-    """Return the places of the rows' groups among those of `cal`, if thresholds differ by them."""
+    """Return the places of the rows' groups among those of `cal`, if thresholds differ by them.
+
+    The values were read from the file `groups`.
+    """
     if not isinstance(cal, nacp.GroupedCalibration) or cal.members is not None:
         if groups is None:
             return None
         raise InputError("groups", "has no effect: the thresholds of this calibration do not differ by row")
     if groups is None:
         raise InputError("groups", "must be given: the thresholds of this calibration differ by group")
-    if not isinstance(points.groups, np.ndarray):
+    if not isinstance(values, np.ndarray):
         raise InputError(groups, "holds groups of classes, and this calibration has groups of rows")
     names = {str(name): name for name in cal.names}  # they may be numbers in a calibration made in Python
-    found = np.array([names.get(each, each) for each in points.groups.tolist()], object)
+    found = np.array([names.get(each, each) for each in values.tolist()], object)
     return known_groups(found, len(found), cal.names)
 
 
