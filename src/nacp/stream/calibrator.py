@@ -36,7 +36,7 @@ from nacp.files import (
 )
 from nacp.guarantees import Guarantee
 from nacp.noise import NoiseLike, as_noise, basis_of, noise_for
-from nacp.points import check_classes, column_names, open_rows, warn_of_repeats
+from nacp.points import check_classes, check_given, column_names, open_rows, warn_of_repeats
 from nacp.points.arrays import is_lazy
 from nacp.points.lazy import open_lazy
 from nacp.scores import Score, ScoreLike, as_score
@@ -149,11 +149,14 @@ class Calibrator:
         """Count points, those of a dask array where its chunks are; None if there are none."""
         lazy, how = is_lazy(probs), (self.noise, self.score, self.classes, self._constant)
         rows: Any = (open_lazy if lazy else open_rows)(probs, **self._options)
+        if not rows.n:
+            check_given(labels, 0, self.k, self.classes)
+            return None
         if lazy:
-            return count_lazy(rows, labels, *how) if rows.n else None
+            return count_lazy(rows, labels, *how)
         found = Chunk.of(rows, labels, *how)
         warn_of_repeats(rows)
-        return found if rows.n else None
+        return found
 
     @property
     def _options(self) -> dict[str, Any]:
