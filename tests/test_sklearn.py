@@ -113,6 +113,8 @@ def test_labels_may_be_strings(model):
     assert nacp.evaluate(sets, NAMES[Y[TEST]]) == nacp.evaluate(plain, Y[TEST])
     with pytest.raises(ValueError, match="labels holds 'elk', which is not in classes"):
         named.conformalize(X[CAL], np.where(NOISY == 0, "elk", NAMES[NOISY]))
+    with pytest.raises(ValueError, match="labels holds the number"):
+        named.conformalize(X[CAL], NOISY)
 
 
 def test_it_may_be_the_last_step_of_a_pipeline():

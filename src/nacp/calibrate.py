@@ -212,7 +212,7 @@ def calibrate(
         solution"). "first": the smallest threshold at which the estimate reaches the target.
     classes : sequence of length k, optional
         The class names, in the order of the columns of `probs`. The default is the column names, if `probs`
-        is a table. `labels` can then be names, or column numbers unless a name is itself a number.
+        is a table. `labels` must then be names; numbers are accepted if the names are numbers.
     normalize : bool, default=False
         Divide each row of `probs` by its sum, here and in `predict_set`.
     from_logits : bool, default=False
@@ -305,7 +305,8 @@ def calibrate(
         shape = getattr(probs, "shape", None) or np.shape(probs)
         if len(shape) != 2:
             open_rows(probs, **options)  # says what is wrong
-        noise, places = noise_by_group(noise, noise_groups, *map(int, shape))
+        n, k = map(int, shape)
+        noise, places = noise_by_group(noise, noise_groups, n, k, classes)
     if clean is not None:
         chosen = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         asked = Asked(chosen, None, alphas, crossing, seed, simultaneous, small, {})
@@ -335,7 +336,7 @@ def calibrate(
     names = check_classes(classes, rows.k)
     numbers = check_given(labels, rows.n, rows.k, names)
     chosen.check_several(several=numbers.ndim == 2 or places is not None)
-    model = noise_for(noise, rows.k, rows.n)
+    model = noise_for(noise, rows.k, rows.n, names)
     parts = None
     if places is not None:
         numbers = (numbers + rows.k * places)[:, None]
@@ -368,7 +369,8 @@ def _calibrate_lazy(
     if unlabelled is not None:
         raise InputError("unlabelled", "cannot be used with a dask array", remedy="leave it out")
     rows = open_lazy(probs, **options)
-    model, names = noise_for(noise, rows.k, rows.n), check_classes(options["classes"], rows.k)
+    names = check_classes(options["classes"], rows.k)
+    model = noise_for(noise, rows.k, rows.n, names)
     chunk = count_lazy(rows, labels, model, score, names, guarantee.needs_squares)
     guarantee.check_several(several=chunk.several is not None)
     known = known | {"classes": names, "widths": chunk.widths, "several": chunk.several}

@@ -25,7 +25,29 @@ def check_fraction(name: str, value: Any) -> float:
 
 def check_rate(value: Any, name: str = "rate") -> float:
     """Check a noise rate in [0, 1)."""
-    return _real(name, value, "must lie in [0, 1)", lambda number: 0 <= number < 1)
+    try:
+        return _real(name, value, "must lie in [0, 1)", lambda number: 0 <= number < 1)
+    except InputError as error:
+        raise InputError(name, error.problem, found=error.found, remedy=rate_meant(value)) from None
+
+
+def rate_meant(value: Any) -> str | None:
+    """Return a remedy for a rate that was given in percent or as text; None if it is not known what it is.
+
+    Examples
+    --------
+    >>> from nacp.checks import rate_meant
+    >>> rate_meant(20), rate_meant("20%"), rate_meant("0.2"), rate_meant(1.5), rate_meant("uniform")
+    ('write 0.2', 'write 0.2', 'write 0.2', None, None)
+    """
+    text = str(value).strip()
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        return None
+    percent = text.endswith("%") or (2 <= number < 100 and not isinstance(value, str))
+    meant = number / 100 if percent else number
+    return f"write {meant:.6g}" if 0 <= meant < 1 else None
 
 
 def alpha_meant(name: str, value: Any) -> dict[str, str]:

@@ -45,7 +45,9 @@ def made(tmp_path_factory):
     np.save(path / "late.npy", late)
     nacp.noise_from_privacy(2.0, 4).save(path / "four.json")
     nacp.calibrate(*CALIBRATION, noise=0.2).save(path / "cal.json")
-    nacp.calibrate(*CALIBRATION, noise=0.2, classes=NAMES).save(path / "named.json")
+    nacp.calibrate(PROBS[:1000], np.take(NAMES, NOISY[:1000]), noise=0.2, classes=NAMES).save(
+        path / "named.json"
+    )
     (path / "other.json").write_text('{"format": "other"}')
     (path / "folder").mkdir()
     (path / "empty.npy").touch()
@@ -306,15 +308,16 @@ def test_checked_labels_are_a_file_like_the_labels(folder):
     np.save("odd.npy", np.where(CLEAN == 3, 9, CLEAN))
     (folder / "short.csv").write_text("1\n\n2\n")
     expected = nacp.calibrate(*CALIBRATION, clean=CLEAN).threshold
-    work = ["calibrate", "probs.npy", "labels.npy"]
-    for shown, options in ((range(4), []), (NAMES, ["--classes", "names.txt"])):
+    work, own = ["calibrate", "probs.npy", "labels.npy"], ["calibrate", "probs.npy", "names.csv"]
+    for shown, options in ((range(4), work), (NAMES, [*own, "--classes", "names.txt"])):
         cells = ["" if each < 0 else shown[each] for each in CLEAN]
         write("table.csv", [["id", "true"], *enumerate(cells)])
         lines = "".join(f"{cell}\n" for cell in cells)
         for file, text in {"lines": lines, "headed": f"true\n{lines}\n\n", "longer": f"{lines}\n"}.items():
             (folder / f"{file}.csv").write_text(text)
-        for file in ("clean.npy", "table.csv", "table.csv:true", "lines.csv", "headed.csv", "longer.csv"):
-            said = printed_json(*work, "--clean", file, *options)
+        numbers = ["clean.npy"] if options == work else []
+        for file in (*numbers, "table.csv", "table.csv:true", "lines.csv", "headed.csv", "longer.csv"):
+            said = printed_json(*options, "--clean", file)
             assert (said["threshold"], said["checked"]) == (expected, 250)
     for given, words in {
         "--clean odd.npy": "--clean must lie from 0 to 3",
@@ -408,8 +411,7 @@ def test_a_checked_label_is_the_class_of_that_name_in_every_file(names, written)
         given += ["--classes", "c.txt"]
     done("audit", "choose", *given, "--budget", "90")
     plan = nacp.choose_audit(*CALIBRATION, budget=90)
-    # The number of a column, where classes are called by words.
-    shown = [written(name if isinstance(name, int) else i) for i, name in enumerate(called)]
+    shown = [written(name) if isinstance(name, int) else name for name in called]
     cells = {row: shown[TRUE[row]] for row in plan.rows.tolist()}
     cells |= dict(zip(plan.rows[:5].tolist(), ["", "-1", "nan", "NA", "?"], strict=True))
     fill(cells)

@@ -13,7 +13,7 @@ NAMES = tuple(f"c{i}" for i in range(5))
 PROBS, TRUE, NOISY = classified(3000, 5, noise=0.1)
 GROUPS = np.array(["north", "south", "south"] * 1000)
 CAL, TEST = slice(0, 2000), slice(2000, 3000)
-NAMED_TRUE = np.array(NAMES)[TRUE]
+NAMED_TRUE, NAMED = np.array(NAMES)[TRUE], np.array(NAMES)[NOISY]
 COLUMN = ("--groups", "test.csv:hospital")
 
 
@@ -60,7 +60,7 @@ def test_one_threshold_is_measured_in_each_group(folder, kind):
 
 
 def test_groups_of_rows_from_a_column_of_the_table(folder):
-    ours = nacp.calibrate(PROBS[CAL], NOISY[CAL], noise=0.1, groups=GROUPS[CAL], classes=NAMES)
+    ours = nacp.calibrate(PROBS[CAL], NAMED[CAL], noise=0.1, groups=GROUPS[CAL], classes=NAMES)
     assert nacp.load("rows.json").thresholds == ours.thresholds
     run("predict", "rows.json", "test.csv", *COLUMN, "-o", "sets.jsonl")
     wanted = ours.predict_set(PROBS[TEST], groups=GROUPS[TEST]).to_lists()
@@ -79,7 +79,7 @@ def test_groups_of_classes(folder, kind):
     options = ["--by", "class"] if kind == "by class" else ["--groups", "groups.json"]
     calibrated(*options, "--guarantee", "none")
     theirs = {"by": "class"} if kind == "by class" else {"groups": groups}
-    ours = nacp.calibrate(PROBS[CAL], NOISY[CAL], noise=0.1, guarantee="none", classes=NAMES, **theirs)
+    ours = nacp.calibrate(PROBS[CAL], NAMED[CAL], noise=0.1, guarantee="none", classes=NAMES, **theirs)
     assert nacp.load("cal.json").thresholds == ours.thresholds
     told = printed_json("evaluate", "cal.json", "test.csv", "test.csv:truth", code=None)
     assert {each["group"] for each in told["groups"]} == set(ours.names)
@@ -126,7 +126,7 @@ def test_new_rows_need_their_groups_and_known_ones(folder):
 
 def test_groups_that_are_numbers_in_python_are_found_in_files(folder):
     numbers = np.where(GROUPS == "north", 1, 2)
-    cal = nacp.calibrate(PROBS[CAL], NOISY[CAL], noise=0.1, groups=numbers[CAL], classes=NAMES)
+    cal = nacp.calibrate(PROBS[CAL], NAMED[CAL], noise=0.1, groups=numbers[CAL], classes=NAMES)
     cal.save("numbers.json")
     wanted = cal.predict_set(PROBS[TEST], groups=numbers[TEST]).to_lists()
     write("new.csv", [[each] for each in numbers[TEST]])

@@ -29,7 +29,8 @@ def made(tmp_path_factory):
     np.save(path / "probs.npy", PROBS)
     np.save(path / "labels.npy", NOISY)
     for name, alpha, guarantee in (("cal", 0.05, "pac"), ("small", 0.3, "none")):
-        cal = nacp.calibrate(PROBS, NOISY, noise=0.1, alpha=alpha, guarantee=guarantee, classes=NAMES)
+        options = {"alpha": alpha, "guarantee": guarantee, "classes": NAMES}
+        cal = nacp.calibrate(PROBS, np.take(NAMES, NOISY), noise=0.1, **options)
         cal.save(path / f"{name}.json")
     return path
 

@@ -34,7 +34,8 @@ def large(tmp_path_factory):
     np.save(path / "labels.npy", labels)
     np.save(path / "few.npy", labels[:2000])
     for name, classes in (("cal", None), ("named", names)):
-        nacp.calibrate(probs, labels, noise=0, guarantee="none", classes=classes).save(path / f"{name}.json")
+        given = labels if classes is None else np.take(classes, labels)
+        nacp.calibrate(probs, given, noise=0, guarantee="none", classes=classes).save(path / f"{name}.json")
     return path
 
 

@@ -376,8 +376,11 @@ def test_what_is_printed_of_groups_fits_and_is_said_rightly(points):
 def test_saved_and_loaded_it_is_the_same(points, tmp_path, given):
     probs, _, noisy = points
     rows = np.array(["x", "y"])[np.arange(len(noisy)) % 2] if "groups" in given else None
-    known = {"noise": 0.2, "alpha": 0.3, "guarantee": "expected", "classes": [f"c{i}" for i in range(10)]}
-    cal = nacp.calibrate(probs, noisy, **({"small": "all"} | given | {"groups": rows} | known))
+    names = [f"c{i}" for i in range(10)]
+    known = {"noise": 0.2, "alpha": 0.3, "guarantee": "expected", "classes": names}
+    cal = nacp.calibrate(
+        probs, np.take(names, noisy), **({"small": "all"} | given | {"groups": rows} | known)
+    )
     cal.save(tmp_path / "cal.json")
     again = nacp.load(tmp_path / "cal.json")
     assert (again, str(again)) == (cal, str(cal))
@@ -508,7 +511,9 @@ def test_rare_classes_are_in_a_cluster_of_their_own(points):
     probs, truth, _ = points
     some = np.append(np.flatnonzero(truth != 3), np.flatnonzero(truth == 3)[:2])
     names = [f"c{i}" for i in range(10)]
-    groups = nacp.cluster_classes(probs[some], truth[some], noise=None, clusters=2, classes=names)
+    groups = nacp.cluster_classes(
+        probs[some], np.take(names, truth[some]), noise=None, clusters=2, classes=names
+    )
     assert [name for name in names if groups[name] == 2] == ["c3"]
     with pytest.raises(nacp.InputError, match="clusters must be at most 10"):
         nacp.cluster_classes(probs, truth, noise=None, clusters=11)

@@ -557,3 +557,59 @@ def test_label_studios_csv_is_its_short_json(tmp_path):
         assert [str(each) for each in table.items] == [str(each) for each in short.items]
         assert table.matrix().tolist() == short.matrix().tolist()
     assert read(tmp_path / "short.csv", label="image").classes == tuple(f"{i}.png" for i in range(4))
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+TASK = '[{"id": 1, "data": {}, "annotations": [{"completed_by": 1, "result": %s}]}]'
+ENTRY = '[{"id": 1, "tone": "{\\"choices\\": %s}", "annotator": 1, "annotation_id": 3}]'
+ONE_EACH = '[{"task": "a", "worker": "b", "label": %s}, {"task": "a", "worker": "c", "label": 1}]'
+PACKED = gzip.compress(b"task,worker,label\n" + b"a,b,1\na,c,2\n" * 100)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("result.json", TASK % '["x"]'),
+        ("number.json", TASK % "5"),
+        ("deep.json", DEEP),
+        ("cell.json", ENTRY % DEEP),
+        ("label.json", ONE_EACH % ("[" * 900 + "1" + "]" * 900)),
+        ("digits.json", ONE_EACH % ("9" * 400)),
+        ("cell.csv", f"task,worker,label\n{'x' * 200_000},b,1\n"),
+        ("cut.csv.gz", PACKED[:-9]),
+        ("changed.csv.gz", PACKED[:30] + b"\xff" + PACKED[31:]),
+        ("empty.parquet", b""),
+        ("damaged.parquet", b"PAR1 and more PAR1"),
+    ],
+)
+def test_damaged_files_get_a_sentence(name, content, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=r"damaged|is not|must|cannot be read"):
+        read(path)
+
+
+def test_every_flipped_byte_of_a_parquet_file_is_read_or_refused(tmp_path):
+    path = tmp_path / "labels.parquet"
+    pd.DataFrame({"task": ["a", "b"] * 9, "worker": list(range(9)) * 2, "label": ["x"] * 18}).to_parquet(path)
+    whole, refused = path.read_bytes(), 0
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        try:
+            read(path)
+        except InputError:
+            refused += 1
+    assert refused > 10
+
+
+def test_digits_beyond_64_bits_are_names(tmp_path):
+    (tmp_path / "a.csv").write_text(f"task,worker,label\na,b,{'9' * 5000}\na,c,1\n")
+    assert read(tmp_path / "a.csv").matrix().tolist() == [["9" * 5000, "1"]]
+
+
+def test_annotators_1_and_text_1_are_one(tmp_path):
+    records = [{"task": t, "worker": w, "label": "x"} for t in "abc" for w in (1, "1", 2)]
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    table = read(tmp_path / "a.json")
+    assert table.annotators == (1, 2)
+    assert nacp.estimation.accuracy_by_annotator(table, classes=["x", "y"]).rows[1].labels == 3

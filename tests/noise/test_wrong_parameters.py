@@ -37,6 +37,12 @@ def test_a_rate_outside_of_0_to_1_is_refused(rate):
         says(refusal(calibrate, noise=rate), "noise", "[0, 1)", f"found {rate!r}")
 
 
+@pytest.mark.parametrize(("rate", "meant"), [(20, "0.2"), (2, "0.02"), ("20%", "0.2"), ("0.25", "0.25")])
+def test_a_rate_in_percent_or_as_text_is_refused_with_the_number_that_was_meant(rate, meant):
+    says(refusal(calibrate, noise=rate), "noise", f"found {rate!r}", f"write {meant}")
+    assert "write" not in refusal(calibrate, noise=1.5)
+
+
 STOCHASTIC = 0.8 * np.eye(K) + 0.05
 
 

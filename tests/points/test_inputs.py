@@ -15,6 +15,7 @@ LOGITS = 3 * RNG.standard_normal((N, K))
 PROBS = softmax(LOGITS, axis=1)
 TRUE = (PROBS.cumsum(axis=1) > RNG.random((N, 1))).argmax(axis=1)
 NOISY = nacp.UniformNoise(0.1).sample(TRUE, K, random_state=0)
+NAMED = np.array(NAMES)[NOISY]
 OPTIONS = {"noise": 0.1, "guarantee": "none"}
 MATRIX = 0.8 * np.eye(K) + 0.2 / K
 
@@ -106,11 +107,12 @@ def test_tables_of_pandas_hold_numbers_names_and_categories():
     frame, series = pd.DataFrame(PROBS, columns=NAMES), pd.Series(NOISY)
     named = pd.Series(NAMES)[NOISY]
     for probs in (frame, frame.astype("Float64"), frame.astype(object)):
-        for labels in (series, series.astype("Int64"), named, named.astype("category"), named.astype(object)):
+        for labels in (named, named.astype("category"), named.astype(object)):
             cal = calibrate(probs, labels)
             assert (cal.threshold, cal.classes) == (plain.threshold, NAMES)
-    counted = calibrate(pd.DataFrame(PROBS))
-    assert (counted.threshold, counted.classes) == (plain.threshold, None)
+    for labels in (series, series.astype("Int64")):
+        counted = calibrate(pd.DataFrame(PROBS), labels)
+        assert (counted.threshold, counted.classes) == (plain.threshold, None)
     clean = (np.arange(100), np.array(NAMES)[TRUE[:100]])
     assert nacp.calibrate(frame, named, clean=clean).classes == NAMES
     assert nacp.noise_from_model(frame, named).k == K
@@ -137,7 +139,7 @@ def test_columns_that_are_named_by_the_classes_are_put_in_their_order():
 
 def test_a_class_without_a_column_is_refused():
     frame = pd.DataFrame(PROBS, columns=NAMES)
-    cal = calibrate(frame)
+    cal = calibrate(frame, NAMED)
     for names in (["dog", "cat", "Bee", "ant", "elk"], list("vwxyz"), ["ant", "bee", "cat", "cat", "elk"]):
         table = frame.set_axis(names, axis=1)
         missing = next(name for name in NAMES if name not in names)
@@ -187,14 +189,14 @@ def test_a_row_has_the_same_set_in_any_batch_and_memory_layout(option, dtype):
 
 
 def test_a_calibration_keeps_that_it_was_made_from_logits(tmp_path):
-    cal = calibrate(LOGITS, NOISY, from_logits=True, classes=NAMES)
+    cal = calibrate(LOGITS, NAMED, from_logits=True, classes=NAMES)
     cal.save(tmp_path / "cal.json")
     again = nacp.load(tmp_path / "cal.json")
     assert again == cal
     assert again.from_logits
     assert again.predict_set(LOGITS).to_lists() == cal.predict_set(LOGITS).to_lists()
-    assert not nacp.diagnose(again, LOGITS, NOISY).rejected
-    assert nacp.sensitivity(again, LOGITS, NOISY).rows
+    assert not nacp.diagnose(again, LOGITS, NAMED).rejected
+    assert nacp.sensitivity(again, LOGITS, NAMED).rows
     says(refusal(again.predict_set, PROBS), "probs must hold logits; found probab")
 
 
@@ -234,20 +236,24 @@ def test_what_has_no_softmax_is_refused(logits, options, words):
 # Names and numbers
 
 
-def test_numbers_beside_names_are_those_of_the_columns():
-    names = np.array(NAMES)
-    cal = calibrate(PROBS, names[NOISY], classes=NAMES)
-    assert cal == calibrate(PROBS, NOISY, classes=NAMES)
-    sets, clean = cal.predict_set(PROBS), (np.arange(100), names[TRUE[:100]])
-    for function in (
-        lambda labels: nacp.evaluate(sets, labels),
-        lambda labels: sets.contains(labels).tolist(),
-        lambda labels: nacp.diagnose(cal, PROBS, labels),
-        lambda labels: nacp.coverage_by_class(sets, labels).coverage.tolist(),
-        lambda labels: nacp.calibrate(PROBS, labels, clean=clean, classes=NAMES),
-        lambda labels: calibrate(PROBS, np.column_stack([labels, labels]), classes=NAMES),
+def test_numbers_are_refused_where_classes_have_names():
+    """Numbers were read as alphabetical positions of names: sets of 17 of 20 labels."""
+    cal = calibrate(PROBS, NAMED, classes=NAMES)
+    sets, words = cal.predict_set(PROBS), ["the number 2", "names, such as 'ant'", "np.asarray(classes)["]
+    for call, more in (
+        (calibrate, {"probs": PROBS, "labels": NOISY, "classes": NAMES}),
+        (calibrate, {"probs": pd.DataFrame(PROBS, columns=NAMES), "labels": NOISY}),
+        (
+            nacp.calibrate,
+            {"probs": PROBS, "labels": np.column_stack([NOISY, NOISY]), "noise": 0.1, "classes": NAMES},
+        ),
+        (nacp.evaluate, {"sets": sets, "labels": NOISY}),
+        (sets.contains, {"labels": NOISY}),
+        (cal.diagnose, {"probs": PROBS, "labels": NOISY}),
     ):
-        assert function(NOISY) == function(names[NOISY])
+        says(refusal(call, **more), "labels", *words)
+    clean = np.where(np.arange(N) < 100, TRUE, -1)
+    says(refusal(nacp.calibrate, PROBS, NAMED, clean=clean, classes=NAMES), "clean", "the number")
 
 
 def test_where_classes_are_numbers_labels_are_their_names():

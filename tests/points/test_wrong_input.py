@@ -161,7 +161,7 @@ def test_the_column_that_holds_no_numbers_is_named_and_sparse_tensors_are_refuse
     [
         (np.where(LABELS == 1, "elk", np.take(NAMES, LABELS)), NAMES, ["labels", "'elk'", "classes"]),
         (LABELS, [10, 11, 12, 13], ["labels", "not in classes"]),
-        (LABELS + 1, NAMES, ["labels", "must lie from 0 to 3", "start at 1"]),
+        (LABELS + 1, NAMES, ["labels", "the number", "'ant'"]),
         (LABELS, NAMES[:3], ["classes", "4 different names", "found 3"]),
         (LABELS, ["ant", "ant", "bee", "cat"], ["classes", "4 different names", "found 4, 3"]),
         (LABELS, K, ["classes", "4 different names", "found 4"]),

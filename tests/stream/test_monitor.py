@@ -33,7 +33,9 @@ def points():
 def calibrated(points, noise, **options):
     probs, labels = points
     given = labels[:3000] if noise is None else noise.sample(labels[:3000], K, random_state=1)
-    return nacp.calibrate(probs[:3000], given, noise=noise, **options)
+    return nacp.calibrate(
+        probs[:3000], np.take(options.get("classes", range(K)), given), noise=noise, **options
+    )
 
 
 def noisy(noise, labels, seed=2):
@@ -271,10 +273,11 @@ def test_batches_and_engines_make_no_difference(points, noise):
 
 @pytest.mark.parametrize("noise", NOISES, ids=repr)
 def test_a_saved_monitor_goes_on_as_if_nothing_had_happened(points, noise, tmp_path):
-    cal = calibrated(points, noise, classes=[f"class {i}" for i in range(K)])
+    names = [f"class {i}" for i in range(K)]
+    cal = calibrated(points, noise, classes=names)
     probs, labels = points[0][3000:], points[1][3000:].copy()
     labels[1500::3] = (labels[1500::3] + 1) % K
-    given = noisy(noise, labels)
+    given = np.take(names, noisy(noise, labels))
     monitor = nacp.Monitor(cal, false_alarm=0.02, target=0.89)
     for start in range(0, 3000, 500):
         monitor.update(probs[start : start + 500], given[start : start + 500])

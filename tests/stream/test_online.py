@@ -90,7 +90,8 @@ def test_with_a_calibration_some_500_points_are_remembered(points):
 
 def test_sets_are_those_of_the_current_threshold(points):
     probs, labels = points
-    cal = nacp.calibrate(probs[:2000], labels[:2000], noise=None, classes=[f"c{i}" for i in range(K)])
+    names = [f"c{i}" for i in range(K)]
+    cal = nacp.calibrate(probs[:2000], np.take(names, labels[:2000]), noise=None, classes=names)
     online = nacp.OnlineCalibrator(start=cal)
     assert (online.threshold, online.k, online.alpha) == (cal.threshold, K, 0.1)
     assert online.predict_set(probs[:50]).to_lists() == cal.predict_set(probs[:50]).to_lists()

@@ -350,12 +350,12 @@ class ScoredPoints:
         options["classes"], audit = column_names(probs, options["classes"]), None
         options["probabilities"] = score.takes_probabilities
         if clean is None:
-            rows, numbers, _ = open_points(probs, labels, **options)
+            rows, numbers, names = open_points(probs, labels, **options)
         else:
             for_checked("pac", None, "last", None, plan, score)
-            rows, numbers, _, audit = open_checked(probs, labels, clean, seed, plan, **options)
+            rows, numbers, names, audit = open_checked(probs, labels, clean, seed, plan, **options)
         sample = Sample.of(rows, numbers, score)
-        model = None if isinstance(noise, Unsaid) else noise_for(noise, rows.k, rows.n)
+        model = None if isinstance(noise, Unsaid) else noise_for(noise, rows.k, rows.n, names)
         checked = None
         if audit is not None:
             guess = guessing_noise(sample, noise, audit.pilot)

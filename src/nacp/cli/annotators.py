@@ -1,7 +1,7 @@
 """``nacp noise annotators``: the noise of labels by several annotators, from labelling tools."""
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -108,6 +108,7 @@ def annotators_command(
         known = {"k": len(names), "classes": None} if names and numbers else {"k": k, "classes": names}
         say("estimating")
         found = nacp.noise_from_annotators(votes, model=model, confidence=confidence, **known)
+        found = replace(found, classes=None if names is None else tuple(names))
         each = None
         if not isinstance(votes, LabelTable) or votes.named:
             each = accuracy_by_annotator(votes, confidence=confidence, **known)

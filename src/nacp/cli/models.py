@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from nacp._types import Array
+from nacp.checks import rate_meant
 from nacp.cli.formats import ARRAYS, TEXTS, checked, few, kind, split_key
 from nacp.cli.inputs import read_matrix
 from nacp.errors import InputError
@@ -94,6 +95,7 @@ def _read_noise(text: str) -> float | Array | NoiseEstimate | None:
             'must be a rate such as 0.2, "none" for labels that are right, what nacp noise wrote (.json), '
             "or a file of a (k, k) matrix (.npy, .npz, .safetensors, .csv or .tsv; rows are the true class)",
             found=text,
+            remedy=rate_meant(text),
         )
     matrix, header, _ = read_matrix(text, "noise")
     if header is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ from nacp.estimation.result import NoiseEstimate
 from nacp.estimation.votes import Votes, open_votes
 from nacp.labels import LabelTable
 from nacp.noise import AnnotatorNoise, MatrixNoise, UniformNoise
+from nacp.points import check_classes
 from nacp.stats.dawid_skene import pooled, scaled
 from nacp.stats.intervals import Kinds, exact_interval
 
@@ -106,7 +108,8 @@ def noise_from_annotators(
             'coverage may be too low; the model "annotators" has a matrix for each',
             NoiseModelWarning,
         )
-    return _uniform(votes, confidence) if model in ("auto", "uniform") else _dawid_skene(votes, model, why)
+    found = _uniform(votes, confidence) if model in ("auto", "uniform") else _dawid_skene(votes, model, why)
+    return replace(found, classes=check_classes(classes, votes.k))
 
 
 def _uniform(votes: Votes, confidence: float) -> NoiseEstimate:

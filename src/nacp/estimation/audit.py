@@ -19,7 +19,7 @@ from nacp.errors import InputError
 from nacp.estimation.result import NoiseEstimate
 from nacp.estimation.votes import number_of_classes
 from nacp.noise import GroupNoise, MatrixNoise, UniformNoise
-from nacp.points import check_labels
+from nacp.points import check_classes, check_labels
 from nacp.stats.intervals import Kinds, exact_interval, exact_share
 
 Model = Literal["auto", "uniform", "groups", "matrix"]
@@ -104,11 +104,11 @@ def noise_from_audit(
     if np.shape(noisy) != np.shape(clean):
         problem = f"must have one label for each of the {n:,} true ones"
         raise InputError("noisy", problem, found=f"the shape {np.shape(noisy)}")
-    audit = _Audit(
-        check_labels(noisy, n, k, classes, name="noisy"),
-        check_labels(clean, n, k, classes, name="clean"),
-        tuple(range(k) if classes is None else classes),
+    given_labels, true = (
+        check_labels(labels, n, k, classes, name=name)
+        for name, labels in (("noisy", noisy), ("clean", clean))
     )
+    audit = _Audit(given_labels, true, k, check_classes(classes, k))
     if model == "matrix" or (model == "auto" and groups is None):
         asked = ": asked for" if model == "matrix" else ""
         return _matrix(audit, confidence, f"a matrix{asked}{remark}")
@@ -129,15 +129,12 @@ def noise_from_audit(
 
 
 class _Audit(NamedTuple):
-    """Audited labels, and the names of the classes."""
+    """Audited labels of k classes, and the names of the classes."""
 
     noisy: Ints
     clean: Ints
-    classes: tuple[Any, ...]
-
-    @property
-    def k(self) -> int:
-        return len(self.classes)
+    k: int
+    classes: tuple[Any, ...] | None
 
     @property
     def n(self) -> int:
@@ -245,6 +242,7 @@ def _one_rate(
         wrong=disagreements / audit.n,
         n=audit.n,
         k=audit.k,
+        classes=audit.classes,
         method="audit; exact (Clopper-Pearson) interval of the rate",
         assumption=f"{_ASSUMED}, every class has the same rate and {spread} is as likely to replace "
         "the true one",
@@ -264,8 +262,9 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
     matrix[seen] = counts[seen] / totals[seen, None]
     radii = row_radii(counts, (1 - confidence) / audit.k)
     worst = int(radii.argmax())
+    name = worst if audit.classes is None else audit.classes[worst]
     why += (
-        f", each row within {radii.max():.3g} in total variation: that of class {audit.classes[worst]!r}, "
+        f"; of each row up to {radii.max():.3g} may be misplaced: that of class {name!r}, "
         f"audited {int(totals[worst]):,} times"
     )
     if not seen.all():
@@ -288,6 +287,7 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
         wrong=wrong / audit.n,
         n=audit.n,
         k=audit.k,
+        classes=audit.classes,
         method="audit; frequencies by class, and a radius that holds for all rows at once",
         assumption=_ASSUMED,
         why=f"{why}; {_INSTEAD}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -79,10 +80,11 @@ def noise_from_model(
     check_choice("model", model, ("uniform", "matrix"))
     check_flag("normalize", normalize)
     check_flag("from_logits", from_logits)
-    rows, labels, _ = open_points(
+    rows, labels, named = open_points(
         probs, noisy, normalize=normalize, from_logits=from_logits, classes=classes, names=("probs", "noisy")
     )
-    return _confident_learning(rows, labels) if model == "matrix" else _uniform(rows, labels, confidence)
+    found = _confident_learning(rows, labels) if model == "matrix" else _uniform(rows, labels, confidence)
+    return replace(found, classes=named)
 
 
 def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:

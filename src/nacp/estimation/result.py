@@ -1,16 +1,21 @@
 """The result of every estimator: a noise model, its uncertainty, and the assumptions it rests on."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from nacp.checks import check_confidence, check_count, check_flag
 from nacp.errors import InputError
-from nacp.files import number, read_document, reading, rebuild, stored_k, write_document
+from nacp.files import check_storable, number, read_document, reading, rebuild, stored_k, write_document
 from nacp.noise import NOISES, Noise, NoiseBasis
+from nacp.points import check_classes
 from nacp.wrapping import counted, on_one_line, wrapped
 
 _FORMAT, _VERSION = "nacp.noise", 1
+_LARGE_SHIFT = 0.1  # an uncertainty of the coverage by which sets hold all labels at the default alpha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,9 @@ class NoiseEstimate:
         How it was estimated, what must be true for it to hold, and why this model was chosen.
     approximate : bool
         Whether the interval holds approximately only.
+    classes : tuple or None
+        The class names, if they were given. A calibration whose classes have these names in another order
+        reorders the model; other names are refused.
 
     Examples
     --------
@@ -58,6 +66,7 @@ class NoiseEstimate:
     assumption: str
     why: str
     approximate: bool = False
+    classes: tuple[Any, ...] | None = None
 
     @property
     def basis(self) -> NoiseBasis:
@@ -65,14 +74,34 @@ class NoiseEstimate:
         assumed = self.assumption
         if self.n and self.confidence < 1:
             assumed += (
-                "; the noise was estimated from other points than these, or from the same ones, for which "
-                "not every guarantee is proved"
+                "; the noise was estimated from other points than the calibration points (with the same "
+                "points, some guarantees are not proved)"
             )
         if self.approximate:
             return NoiseBasis(assumed, "if the interval of the noise, which is approximate, holds")
         if self.interval is None:
-            return NoiseBasis(assumed, "if the noise is exactly as estimated, which no interval vouches for")
+            return NoiseBasis(assumed, "if the noise is exactly as estimated; its error is not known")
         return NoiseBasis(assumed, "")
+
+    def model_for(self, k: int, classes: Sequence[Any] | None = None) -> Noise:
+        """Return the model for k classes, in the order of `classes` if both have names."""
+        if k != self.k:
+            remedy = f"estimate it for {k:,}, or state the model itself, such as its rate"
+            raise InputError("noise", f"was estimated for {self.k:,} classes, not for {k:,}", remedy=remedy)
+        if self.classes is None or classes is None:
+            return self.noise
+        place = {str(name): i for i, name in enumerate(self.classes)}
+        missing = [name for name in classes if str(name) not in place]
+        if missing:
+            more = set(place) - {str(name) for name in classes}
+            raise InputError(
+                "noise",
+                f"was estimated for other classes: it has none named {missing[0]!r}",
+                found=f"{len(more):,} of its names are not in classes, such as {min(more)!r}",
+                remedy="estimate it with the same names",
+            )
+        order = np.array([place[str(name)] for name in classes])
+        return self.noise if (np.diff(order) == 1).all() else self.noise.permuted(order)
 
     def __str__(self) -> str:
         sure = f"{100 * self.confidence:.4g}% sure"
@@ -92,8 +121,13 @@ class NoiseEstimate:
         advice = ""
         if self.approximate:
             advice = (
-                " If the true rate lies above the interval, sets are larger than need be, which is safe. "
-                "Below it, it is not: coverage is too low. In doubt state a smaller rate, or check labels."
+                " If the true rate lies above the interval, sets are larger than necessary, which is safe. "
+                "If it lies below, coverage is too low. In doubt state a smaller rate, or check labels."
+            )
+        elif self.noise.doubt.shift(self.noise.inverse(self.k)) >= _LARGE_SHIFT:
+            advice = (
+                " With so much uncertainty, calibrate(noise=...) returns sets of nearly all labels. Use the "
+                "checked labels themselves instead: calibrate(clean=...), nacp calibrate --clean."
             )
         elif self.noise.has_rate and (self.confidence < 1 or self.interval is None):
             advice = " In doubt state the smaller rate: overstating it gives too little coverage."
@@ -114,6 +148,7 @@ class NoiseEstimate:
     def to_dict(self) -> dict[str, Any]:
         """Return all attributes as plain values, for a file."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        check_storable(self.classes)
         return values | {"noise": self.noise.to_dict()}
 
 
@@ -155,4 +190,5 @@ def load(path: str | os.PathLike[str]) -> NoiseEstimate:
         check_count("n", values["n"])
         check_flag("approximate", values["approximate"])
         values |= {name: str(values[name]) for name in ("method", "assumption", "why")}
+        values["classes"] = check_classes(values["classes"], values["k"])
         return NoiseEstimate(**values)

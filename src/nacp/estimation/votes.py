@@ -22,6 +22,9 @@ from nacp.points import (
 from nacp.stats.dawid_skene import DawidSkene, dawid_skene
 from nacp.stats.intervals import exact_share
 
+_MATRICES_MAX = 1 << 24  # entries of all matrices that may be estimated from a few labels
+_INFERRED_MAX = 1000  # classes that a few labels may imply
+
 
 class Votes(NamedTuple):
     """Labels by several annotators.
@@ -48,7 +51,11 @@ class Votes(NamedTuple):
         return self._replace(table=self.table[some], known=self.known[some])
 
     def fit(self) -> DawidSkene:
-        """Fit Dawid and Skene's model."""
+        """Fit Dawid and Skene's model, which has a k x k matrix for each annotator."""
+        number = len(self.annotators) * self.k**2
+        if number > max(_MATRICES_MAX, 1000 * int(np.count_nonzero(self.table >= 0))):
+            problem = f"is too large for a k x k matrix of each of {len(self.annotators):,} annotators"
+            raise InputError("k", problem, found=f"{self.k:,}", remedy='use model="uniform"')
         return dawid_skene(self.table, self.k, self.known)
 
     def check_named(self, argument: str) -> None:
@@ -154,4 +161,10 @@ def number_of_classes(k: int | None, classes: Sequence[Any] | None, *labels: Arr
         problem = "is not given, and the labels do not show it"
         raise InputError("k", problem, remedy="pass k= or classes=", spoken="give --k or --classes")
     seen = max(2, int(max(each[np.isfinite(each)].max() for each in arrays)) + 1)
+    given = sum(each.size for each in arrays)
+    if seen > max(_INFERRED_MAX, given):
+        problem = f"is not given, and the largest of {given:,} labels is {seen - 1:,}"
+        raise InputError(
+            "k", problem, remedy="pass k= if that is a class", spoken="give --k if that is a class"
+        )
     return seen, f" (k = {seen}: the largest label plus one)"

@@ -72,7 +72,7 @@ def reading_record(what: str, i: int) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         problem = f"must be a list of {what}s as the tool exports them; {what} {i} is not one"
         raise InputError("labels", problem) from None
 

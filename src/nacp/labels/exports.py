@@ -124,12 +124,16 @@ def _content(file: Path) -> Any:
             raise InputError("labels", "cannot be read as .npy: it is damaged or something else") from None
     if ending == ".parquet":
         try:
+            from pyarrow import ArrowException
             from pyarrow.parquet import read_table
         except ImportError:
             raise InputError(
                 "labels", "needs pyarrow, which is not installed: pip install 'nacp[io]'"
             ) from None
-        return read_table(file).to_pylist()
+        try:
+            return read_table(file).to_pylist()
+        except (ArrowException, OSError, ValueError, OverflowError):
+            raise InputError("labels", "cannot be read as .parquet: it is damaged") from None
     try:
         raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
         text = raw.decode("utf-8-sig")
@@ -160,7 +164,10 @@ def _rows(text: str) -> list[list[str]]:
     """Return the rows of a table, with any of the usual separators."""
     separator = max(_SEPARATORS, key=text.splitlines()[0].count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    rows = [row for row in ([cell.strip() for cell in each] for each in reader) if any(row)]
+    try:
+        rows = [row for row in ([cell.strip() for cell in each] for each in reader) if any(row)]
+    except csv.Error as error:
+        raise InputError("labels", f"cannot be read as a table: {error}") from None
     if any(len(row) != len(rows[0]) for row in rows):
         raise InputError("labels", "must have rows of one length")
     return rows

@@ -13,6 +13,8 @@ from nacp.errors import InputError
 from nacp.points import is_missing
 from nacp.wrapping import counted
 
+_LABEL_MAX = 1 << 63
+
 
 class GivenLabel(NamedTuple):
     """One label of an item by one annotator.
@@ -269,21 +271,21 @@ def _plain(value: Any) -> Any:
 
 def as_label(value: Any, where: str) -> Any:
     """Return a label as a text or a whole number; None if it is missing, empty or -1."""
+    if isinstance(value, list | tuple) and len(value) <= 1:
+        value = value[0] if value else None
     value = _plain(value)
     if is_missing(value):
         return None
     if isinstance(value, str):
         return value.strip() or None
-    if isinstance(value, int):
+    if isinstance(value, int) and abs(value) < _LABEL_MAX:
         return None if value == -1 else value
-    if isinstance(value, list | tuple) and len(value) <= 1:
-        return as_label(value[0], where) if value else None
     raise InputError("labels", f"must have one label {where}, a text or a whole number", found=repr(value))
 
 
 def whole_labels(given: list[GivenLabel]) -> list[GivenLabel]:
     """Return the labels with texts converted to integers, if all texts are whole numbers."""
     texts = {each.label for each in given if isinstance(each.label, str)}
-    if not texts or not all(text.removeprefix("-").isdecimal() for text in texts):
+    if not texts or not all(text.removeprefix("-").isdecimal() and len(text) < 19 for text in texts):
         return given
     return [each._replace(label=int(each.label)) for each in given if int(each.label) != -1]

@@ -91,11 +91,11 @@ class AnnotatorNoise(DenseNoise):
         weights /= weights.sum(axis=1, keepdims=True)
         return np.take_along_axis(rows, order, axis=1), np.take_along_axis(weights, order, axis=1)
 
+    def permuted(self, order: Ints) -> "AnnotatorNoise":
+        return AnnotatorNoise(self.matrices[:, order][:, :, order], self.shares)
+
     def describe(self, k: int) -> str:
-        return (
-            f"label noise by a {k:,} x {k:,} matrix for each of {len(self.matrices):,} annotators, their "
-            f"mean of condition {self.condition(k):.3g}"
-        )
+        return f"label noise by a {k:,} x {k:,} matrix for each of {len(self.matrices):,} annotators"
 
     def __repr__(self) -> str:
         return f"AnnotatorNoise(annotators={len(self.matrices)}, k={self.k})"

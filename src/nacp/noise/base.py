@@ -142,6 +142,16 @@ class Noise(ABC):
         eye = np.eye(k)
         return MatrixNoise(eye + rate / self.error_rate(k) * (self.matrix(k).dense() - eye))
 
+    def permuted(self, order: Ints) -> Noise:
+        """Return the model with class ``order[i]`` as class i."""
+        from nacp.noise.matrix import MatrixNoise
+
+        doubt = self.doubt
+        if len(doubt.ends) > 1:
+            raise InputError("noise", "has its classes in another order", found=repr(self))
+        matrix = self.matrix(len(order)).dense()[np.ix_(order, order)]
+        return MatrixNoise(matrix, doubt.radius, doubt.confidence)
+
     def range(self, k: int) -> tuple[float, float]:
         """Return the range [lo, hi] of one point's contribution to the coverage estimate, for k classes.
 

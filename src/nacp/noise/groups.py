@@ -121,6 +121,10 @@ class GroupNoise(Noise):
             return GroupNoise(self.groups, {group: each * factor for group, each in rates.items()})
         return GroupNoise(self.groups, rates * factor)
 
+    def permuted(self, order: Ints) -> "GroupNoise":
+        groups = [self.groups[i] for i in order]
+        return GroupNoise(tuple(groups), self.rate, self.interval, self.confidence)
+
     def describe(self, k: int) -> str:
         if self.interval is not None:
             low, high = self.interval

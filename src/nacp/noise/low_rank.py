@@ -58,8 +58,7 @@ class LowRankNoise(DenseNoise):
         self._store(np.diag(diagonal) + rows @ columns.T, "left", kept=diagonal, left=rows, right=columns)
 
     def describe(self, k: int) -> str:
-        rank, condition = self.left.shape[1], self.condition(k)
-        return f"label noise by a diagonal and a matrix of rank {rank}, of condition {condition:.3g}"
+        return f"label noise by a {k:,} x {k:,} matrix, a diagonal and one of rank {self.left.shape[1]}"
 
     def __repr__(self) -> str:
         rank = self.left.shape[1]

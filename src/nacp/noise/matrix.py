@@ -119,8 +119,8 @@ class MatrixNoise(DenseNoise):
         return Doubt((self,), self.radius, self.confidence)
 
     def describe(self, k: int) -> str:
-        within = f", each row within {self.radius:.4g} of it{self.doubt.words}" if self.radius else ""
-        return f"label noise by a {k:,} x {k:,} matrix of condition {self.condition(k):.3g}{within}"
+        unsure = f", of which up to {self.radius:.2%} of each row may be misplaced{self.doubt.words}"
+        return f"label noise by a {k:,} x {k:,} matrix{unsure if self.radius else ''}"
 
     def __repr__(self) -> str:
         within = f", radius={self.radius:.4g}" if self.radius else ""

@@ -38,6 +38,9 @@ class UniformFamily(Noise):
     def with_error_rate(self, rate: float, k: int) -> "UniformNoise":
         return UniformNoise(rate)
 
+    def permuted(self, order: Ints) -> "UniformFamily":
+        return self
+
     def _less_noise(self, k: int) -> str:
         return f"state a smaller rate: at {self.epsilon(k):.4g} nearly all labels are random"
 

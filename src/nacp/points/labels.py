@@ -59,7 +59,7 @@ def check_labels(
 ) -> Ints:
     """Check labels (numbers from 0 to k - 1, or names from `classes`) and return them as numbers.
 
-    Integers are column numbers, unless the names are numbers or decimal strings.
+    With names, integers are refused unless the names are numbers or decimal strings.
     """
     if hasattr(labels, "tocsr"):
         raise InputError(name, "is a sparse matrix", remedy=f"pass {name}.toarray()")
@@ -76,7 +76,12 @@ def check_labels(
         if all(isinstance(each, str) and each.isdecimal() for each in classes):
             classes = [int(each) for each in classes]
         elif not any(isinstance(each, numbers.Number) for each in classes):
-            classes = None
+            raise InputError(
+                name,
+                f"holds the number {array[0]}, and the classes have names, such as {classes[0]!r}",
+                remedy=f"if numbers count the columns from 0, pass np.asarray(classes)[{name}] or no classes",
+                spoken="give labels by name; or leave out --classes if numbers count the columns from 0",
+            )
     if classes is not None:
         index = {each: i for i, each in enumerate(classes)}
         try:

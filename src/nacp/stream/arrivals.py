@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -57,10 +58,12 @@ class Labelling(NamedTuple):
     known: bool  # whether the noise is known; if not, only checked labels are of use
 
     @classmethod
-    def of(cls, noise: NoiseLike | Unsaid, k: int, calibration: Calibration | None) -> Labelling:
+    def of(
+        cls, noise: NoiseLike | Unsaid, k: int, classes: Sequence[Any] | None, calibration: Calibration | None
+    ) -> Labelling:
         """Return what `noise` states, or else what a calibration was made with."""
         if not isinstance(noise, Unsaid):
-            return cls(noise_for(noise, k), basis_of(noise), True)
+            return cls(noise_for(noise, k, classes=classes), basis_of(noise), True)
         if calibration is None:
             return cls(None, None, False)
         return cls(calibration.noise, calibration.noise_basis, calibration.checked is None)

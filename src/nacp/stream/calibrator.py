@@ -106,7 +106,7 @@ class Calibrator:
     def _set_classes(self, k: int, classes: Any) -> None:
         """Set what depends on the number of classes; it is 0 as long as it is not known."""
         self.k, self.classes = k, check_classes(classes, k) if k else classes
-        self.noise = noise_for(self._noise, k) if k else as_noise(self._noise)
+        self.noise = noise_for(self._noise, k, classes=self.classes) if k else as_noise(self._noise)
         open_rows(np.empty((0, k or 2)), **self._options)  # refuses settings that exclude each other
         weights = weights_under(self.noise, k, several=False).values() if k else ()
         # Squared sizes of sets are of use where all pairs have the same weight.

@@ -104,7 +104,7 @@ class Monitor(Follower):
         if not np.isfinite(calibration.native_threshold):
             problem = "has an infinite threshold: its sets hold all classes, so their coverage cannot fall"
             raise InputError("calibration", problem)
-        labelling = Labelling.of(noise, calibration.k, calibration)
+        labelling = Labelling.of(noise, calibration.k, calibration.classes, calibration)
         target = 1 - calibration.alpha if target is None else target
         self._prepare(calibration, labelling, false_alarm, target)
 

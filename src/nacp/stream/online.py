@@ -127,7 +127,7 @@ class OnlineCalibrator(Follower):
             calibration = replace(calibration, alpha=check_fraction("alpha", alpha))
         if known is not None:
             spread = _spread_around(known, calibration.alpha)
-        labelling = Labelling.of(noise, calibration.k, known)
+        labelling = Labelling.of(noise, calibration.k, calibration.classes, known)
         self._prepare(calibration, labelling, rate, decay, spread)
 
     def _prepare(
