@@ -104,8 +104,8 @@ class AuditPlan:
         number, looks = int(self.outside.sum()), len(self.stops)
         said = ", picked at random."
         if number:
-            said = f": {number:,} of points whose true label may lie outside of the pilot's prediction set, "
-            said += f"and {len(self) - number:,} of others."
+            said = f": {number:,} doubtful ones, whose true label may be missing in the prediction set, "
+            said += f"and {len(self) - number:,} others."
         if looks > 1:
             said += f" Calibrate after the first {', '.join(map(str, self.stops[:-1]))} or all of them."
         return wrapped(f"{len(self):,} of {self.n:,} labels to check{said}")
@@ -178,8 +178,8 @@ def choose_audit(
     >>> noisy = nacp.UniformNoise(0.1).sample(truth, k=10, random_state=0)
     >>> plan = nacp.choose_audit(probs, noisy, budget=200)
     >>> print(plan)
-    200 of 4,000 labels to check: 53 of points whose true label may lie outside of the pilot's prediction set,
-    and 147 of others.
+    200 of 4,000 labels to check: 53 doubtful ones, whose true label may be missing in the prediction set, and
+    147 others.
     >>> cal = nacp.calibrate(probs, noisy, clean=(plan.rows, truth[plan.rows]), audit=plan)
     >>> cal.checked
     200
