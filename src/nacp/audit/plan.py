@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Any
-from zlib import compress, decompressobj
-from zlib import error as zlib_error
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +13,7 @@ from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample, digest, 
 from nacp.checks import check_count, check_fraction
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError
-from nacp.files import rebuild
+from nacp.files import number, plain, rebuild
 from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, as_noise, noise_for
 from nacp.points import open_points
 from nacp.scores import SCORES, Score, ScoreLike, as_score
@@ -33,8 +30,6 @@ _SURELY, _FEWEST = 4.0, 3
 _FAR_LESS, _LEAST = float(np.log(2)), 1e-6
 # What is guessed where neither a noise model nor probabilities are given.
 _RATE = 0.2
-# The codes of the strata in `AuditPlan.to_dict`; 0 stands for points that were not picked.
-_INSIDE, _OUTSIDE = 1, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,18 +106,13 @@ class AuditPlan:
         return wrapped(f"{len(self):,} of {self.n:,} labels to check{said}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a file needs to keep of the plan, besides its rows."""
-        strata = np.zeros(self.n, dtype=np.uint8)
-        strata[self.rows] = np.where(self.outside, _OUTSIDE, _INSIDE)
-        # In random order the picks come first, so that their codes are short.
-        _, others = planned(self.n, self.pilot, self.random_state)
-        names = ("n", "k", "alpha", "random_state", "pilot", "digest")
+        """Return what a file holds of the plan."""
+        names = ("n", "k", "alpha", "random_state", "pilot", "digest", "counts", "stops")
         return {name: getattr(self, name) for name in names} | {
             "score": self.score.to_dict(),
-            "threshold": repr(self.native_threshold),  # JSON has no infinity
-            "counts": list(self.counts),
-            "looks": len(self.stops),
-            "picked": b64encode(compress(strata[others].tobytes().rstrip(b"\0"))).decode(),
+            "threshold": plain(self.native_threshold),
+            "rows": self.rows.tolist(),
+            "outside": self.rows[self.outside].tolist(),
         }
 
 
@@ -223,24 +213,23 @@ def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any
     """Return the plan that `AuditPlan.to_dict` described, for the same points, opened by the same options."""
     unreadable = InputError("audit", "has a plan that cannot be read")
     try:
-        score = rebuild("score", SCORES, document["score"])
-        few, many = (check_count("counts", each) for each in document["counts"])
-        seed, aside, n = (check_count(key, document[key]) for key in ("random_state", "pilot", "n"))
-        looks = check_count("looks", document["looks"], 1)
-        fields: dict[str, Any] = {"alpha": float(document["alpha"])}
-        fields |= {"native_threshold": float(document["threshold"])}
-        picked = decompressobj().decompress(b64decode(document["picked"]), max(n, 1))
-    except (KeyError, TypeError, ValueError, InputError, zlib_error):
+        score, rows = rebuild("score", SCORES, document["score"]), np.array(document["rows"], dtype=np.int64)
+        fields: dict[str, Any] = {"native_threshold": number("threshold", document["threshold"])}
+        fields |= {"alpha": check_fraction("alpha", document["alpha"])}
+        fields |= {name: check_count(name, document[name]) for name in ("random_state", "pilot", "n", "k")}
+        fields |= {name: tuple(map(int, document[name])) for name in ("counts", "stops")}
+        fields |= {"outside": np.isin(rows, np.array(document["outside"], dtype=np.int64)), "score": score}
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise unreadable from None
-    sample = _open(probs, labels, score, **options)
-    if n != sample.n or not 0 <= aside < n or document.get("digest") != digest(sample):
+    sample, n = _open(probs, labels, score, **options), fields["n"]
+    if n != sample.n or not 0 <= fields["pilot"] < n or document.get("digest") != digest(sample):
         raise other_points()
-    strata, others = np.frombuffer(picked, dtype=np.uint8), planned(n, aside, seed)[1]
-    if not strata.any() or len(strata) > len(others):
+    picked, others = np.unique(rows), planned(n, fields["pilot"], fields["random_state"])[1]
+    right = len(picked) == len(rows) > 0 and np.isin(picked, others).all() and len(fields["counts"]) == 2
+    stops = fields["stops"]
+    if not right or stops[-1:] != (len(rows),) or stops != tuple(sorted({*stops})) or stops[0] < 1:
         raise unreadable
-    outside, inside = (others[: len(strata)][strata == code] for code in (_OUTSIDE, _INSIDE))
-    fields |= {"random_state": seed, "pilot": aside, "counts": (few, many), "looks": looks}
-    return _plan(sample, outside, inside, **fields)
+    return AuditPlan(rows, **fields, digest=document["digest"])
 
 
 def planned(n: int, pilot: int, seed: int) -> tuple[Ints, Ints]:
