@@ -60,7 +60,7 @@ from nacp.verdict import Verdict, judge
 from nacp.versions import __version__, show_versions
 
 if TYPE_CHECKING:
-    from nacp.show.displays import CoverageDisplay, ExcessDisplay, SensitivityDisplay, SetSizeDisplay
+    from nacp.show.displays import CoverageDisplay, ExcessDisplay, SetSizeDisplay
     from nacp.show.report import Report, make_report
     from nacp.sklearn import NoiseAwareClassifier
 
@@ -71,7 +71,6 @@ _ELSEWHERE = {
     "CoverageDisplay": "nacp.show.displays",
     "Report": "nacp.show.report",
     "make_report": "nacp.show.report",
-    "SensitivityDisplay": "nacp.show.displays",
     "SetSizeDisplay": "nacp.show.displays",
 }
 
@@ -125,7 +124,6 @@ __all__ = [
     "Report",
     "Score",
     "Sensitivity",
-    "SensitivityDisplay",
     "SetSizeDisplay",
     "SplitConformal",
     "Tally",

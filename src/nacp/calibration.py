@@ -247,9 +247,11 @@ class Calibration:
         level: float = 0.05,
     ) -> Diagnosis:
         """Ask whether the noise model can be right; see `nacp.diagnose`."""
-        from nacp.advice.diagnosis import diagnose
+        from nacp.advice.diagnosis import GroupedDiagnosis, diagnose
 
-        return diagnose(self, probs, labels, clean=clean, audit=audit, level=level)
+        found = diagnose(self, probs, labels, clean=clean, audit=audit, level=level)
+        assert not isinstance(found, GroupedDiagnosis)
+        return found
 
     def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0) -> Rows:
         """Check rows that are to be seen as the calibration points were."""

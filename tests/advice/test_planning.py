@@ -87,7 +87,6 @@ def test_the_plan_without_noise_is_about_checked_labels_alone():
     found = nacp.plan(k=10, checked=22, delta=0.1)
     assert found.rows == []
     assert math.isnan(found.deviation)
-    assert found.cheapest == nacp.PAC(0.1)
     (alone,) = found.checked_rows
     assert alone.excess == pytest.approx(22 / 23 - 0.9)
     assert nacp.plan(k=10, checked=21, delta=0.1).checked_rows[0].excess == 0.1
@@ -205,7 +204,6 @@ def test_the_plan_predicts_the_excess_of_a_calibration(noise):
     probs /= probs.sum(axis=1, keepdims=True)
     labels = noise.sample(true, K, rng)
     found = nacp.plan(k=K, noise=noise, n=n, delta=0.01)
-    assert isinstance(found.cheapest, nacp.PAC)
     assert [row.excess for row in found.rows] == sorted(row.excess for row in found.rows)
     measured = nacp.calibrate(probs, labels, noise=noise, guarantee="pac", delta=0.01).excess
     planned = next(row.excess for row in found.rows if row.guarantee.name == "pac")

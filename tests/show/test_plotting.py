@@ -133,18 +133,6 @@ def test_the_ranges_hold_all_sizes_in_order(largest):
     assert len(starts) <= 20
 
 
-def test_the_sensitivity_lines_are_its_rows(data):
-    probs, _, noisy = data
-    cal = nacp.calibrate(probs[:N], noisy[:N], noise=0.2)
-    display = nacp.SensitivityDisplay.from_calibration(cal, probs[:N], noisy[:N], shifts=[-0.1, 0, 0.1])
-    rows = nacp.sensitivity(cal, probs[:N], noisy[:N], shifts=[-0.1, 0, 0.1]).rows
-    assert display.line_.get_xdata().tolist() == [row.rate for row in rows]
-    assert display.line_.get_ydata().tolist() == [row.coverage for row in rows]
-    assert display.believed_line_.get_ydata().tolist() == [row.estimate for row in rows]
-    assert display.size_line_.get_ydata().tolist() == [row.mean_size for row in rows]
-    display.figure_.canvas.draw()
-
-
 def test_imports_and_a_calibration_load_no_extra():
     code = (
         "import sys, nacp; from nacp.paper import twins; probs, y = twins.simulate('cifar10', n=500)\n"

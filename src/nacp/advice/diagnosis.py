@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -226,20 +226,6 @@ class GroupedDiagnosis(Printout):
         return f"{said}\n{rejected[0]}: {on_one_line(self.diagnoses[rejected[0]])}"
 
 
-@overload
-def diagnose(
-    cal: Calibration,
-    probs: ArrayLike,
-    labels: ArrayLike,
-    *,
-    clean: Any = ...,
-    audit: AuditPlan | None = ...,
-    level: float = ...,
-) -> Diagnosis: ...
-@overload
-def diagnose(
-    cal: GroupedCalibration, probs: ArrayLike, labels: ArrayLike, *, level: float = ..., groups: Any = ...
-) -> Diagnosis | GroupedDiagnosis: ...
 def diagnose(
     cal: Calibration | GroupedCalibration,
     probs: ArrayLike,

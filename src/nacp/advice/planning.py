@@ -97,15 +97,6 @@ class Plan(Printout):
         return str(self)
 
     @property
-    def cheapest(self) -> Guarantee:
-        """The guarantee with the least excess, among those that hold for nearly every calibration set."""
-        return next(
-            row.guarantee
-            for row in [*self.rows, *self.checked_rows]
-            if row.guarantee.delta is not None and row.reason is None
-        )
-
-    @property
     def tables(self) -> list[TextTable]:
         """The tables for noisy labels, for checked labels and for groups, as text."""
         tables, ends = [], ["excess", f"labels for {self.excess:g}"]
@@ -242,8 +233,6 @@ def plan(
     --------
     >>> import nacp
     >>> found = nacp.plan(k=1000, noise=0.2, n=25_000, delta=0.001)
-    >>> found.cheapest
-    PAC(delta=0.001)
     >>> [f"{row.guarantee.name} {row.excess:.4f}" for row in found.rows[:4]]
     ['expected 0.0000', 'pac 0.0110', 'binomial 0.0113', 'nacp 0.0193']
 

@@ -37,7 +37,7 @@ class Shifted(NamedTuple):
 
 @dataclass(frozen=True)
 class Sensitivity(Printout):
-    """The result of `sensitivity`; print it, or plot it with `SensitivityDisplay`.
+    """The result of `sensitivity`; print it.
 
     Attributes
     ----------

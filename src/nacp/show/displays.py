@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Bools, Floats, Ints
 from nacp.advice.planning import plan
-from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.calibration import Calibration
 from nacp.coverage.curve import CoverageCurve
 from nacp.noise import NoiseLike
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.lines import Line2D
 
-__all__ = ["CoverageDisplay", "ExcessDisplay", "SensitivityDisplay", "SetSizeDisplay"]
+__all__ = ["CoverageDisplay", "ExcessDisplay", "SetSizeDisplay"]
 
 _CALIBRATION_SIZES = (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 _SINGLE_SIZES = 20  # larger set sizes are drawn in ranges that double
@@ -252,76 +251,6 @@ class CoverageDisplay(Display):
         ax.minorticks_off()
         ax.set_xlim(axis.low, axis.high)
         return np.asarray((q > 0) & (q < 1))
-
-
-@dataclass(eq=False)
-class SensitivityDisplay(Display):
-    """What a wrong noise rate does: coverage, and on the right set size, against the rate that is stated.
-
-    Parameters
-    ----------
-    result : Sensitivity
-        From `nacp.sensitivity`.
-
-    Attributes
-    ----------
-    line_, believed_line_, size_line_
-        The lines of coverage in truth, as it is believed, and of the mean set size.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
-    >>> import nacp
-    >>> from nacp.paper import twins
-    >>> probs, labels = twins.simulate("cifar10", n=1000)
-    >>> noisy = nacp.UniformNoise(0.2).sample(labels, 10, random_state=0)
-    >>> cal = nacp.calibrate(probs, noisy, noise=0.2)
-    >>> display = nacp.SensitivityDisplay.from_calibration(cal, probs, noisy, shifts=[-0.05, 0, 0.05])
-    >>> display.line_.get_xdata().round(2).tolist()
-    [0.15, 0.2, 0.25]
-    """
-
-    result: Sensitivity
-
-    line_: "Line2D" = field(init=False, repr=False)
-    believed_line_: "Line2D" = field(init=False, repr=False)
-    size_line_: "Line2D" = field(init=False, repr=False)
-
-    @classmethod
-    def from_calibration(
-        cls,
-        calibration: Calibration,
-        probs: ArrayLike,
-        labels: ArrayLike,
-        *,
-        shifts: Sequence[float] | None = None,
-        ax: "Axes | None" = None,
-        **line: Any,
-    ) -> Self:
-        """Draw what `sensitivity` finds; `**line` is for the line of coverage in truth."""
-        return cls(sensitivity(calibration, probs, labels, shifts=shifts)).plot(ax, **line)
-
-    @property
-    def _title(self) -> str:
-        return f"If the noise rate is {self.result.rate:.3g} in truth"
-
-    def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
-        rates, coverage, believed, sizes = np.array(
-            [(row.rate, row.coverage, row.estimate, row.mean_size) for row in self.result.rows]
-        ).T
-        other = ax.twinx()
-        look: dict[str, Any] = {"color": GREEN, "marker": "s", "markersize": 4, "linestyle": ":"}
-        (self.size_line_,) = other.plot(rates, sizes, label="labels per set", **look)
-        other.set(ylabel="labels per set", ylim=(0, None))
-        other.grid(False)
-        look = {"color": BLUE, "marker": "o", "linewidth": 2.2, "label": "coverage in truth"}
-        (self.line_,) = ax.plot(rates, coverage, **(look | style))
-        look = {"color": ORANGE, "linestyle": "--", "label": "coverage as believed"}
-        (self.believed_line_,) = ax.plot(rates, believed, **look)
-        _draw_target(ax, self.result.target)
-        ax.axvline(self.result.rate, color=GREY, linewidth=0.9)
-        ax.set(xlabel="stated noise rate", ylabel="coverage")
 
 
 @dataclass(eq=False)

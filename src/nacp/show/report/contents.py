@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from nacp import engine
 from nacp._types import Floats, Ints
 from nacp.advice.comparison import NOISY, Comparison, ScoredPoints, compare
-from nacp.advice.diagnosis import Diagnosis, diagnose
+from nacp.advice.diagnosis import Diagnosis
 from nacp.advice.sensitivity import Sensitivity, sensitivity
 from nacp.audit.plan import AuditPlan
 from nacp.calibrate import calibrate
@@ -283,14 +283,9 @@ def _diagnosis(given: Given, cal: Calibration, comparison: Comparison) -> Diagno
         # Not every guarantee takes an interval or a radius.
         found = {row.guarantee: row.calibration for row in comparison.rows if row.labels == NOISY}
         model = found.get(cal.guarantee.name) or found.get(DEFAULT.name)
-        return (
-            None
-            if model is None
-            else diagnose(model, given.probs, given.labels, clean=given.clean, audit=given.audit)
-        )
-    if cal.noise is None:
-        return None
-    return diagnose(cal, given.probs, given.labels)
+        beside = {"clean": given.clean, "audit": given.audit}
+        return None if model is None else model.diagnose(given.probs, given.labels, **beside)
+    return None if cal.noise is None else cal.diagnose(given.probs, given.labels)
 
 
 def _samples(
