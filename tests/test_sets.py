@@ -1,5 +1,7 @@
 """Prediction sets: what they hold, as lists, slices, arrays and tables."""
 
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -131,3 +133,27 @@ def test_names_with_commas_are_told_apart():
     html = sets._repr_html_()
     assert "Cod, Pacific; Hake" in html
     assert "Hake, Ling" in html
+
+
+@pytest.mark.parametrize(
+    "sets", [SETS, NAMED, make([[], []]), SETS[:0]], ids=["numbers", "names", "empty", "none"]
+)
+def test_arrow_programs_read_sets_with_the_empty_ones(sets):
+    duckdb, polars, pyarrow = (pytest.importorskip(each) for each in ("duckdb", "polars", "pyarrow"))
+    wanted = [{"size": len(row), "labels": row} for row in sets.to_lists()]
+    assert pyarrow.table(sets).to_pylist() == wanted
+    assert polars.DataFrame(sets).to_dicts() == wanted
+    found = duckdb.sql("select size, labels from sets").fetchall()
+    assert [{"size": size, "labels": labels} for size, labels in found] == wanted
+
+
+def test_class_names_that_are_no_strings_are_written_as_strings():
+    pyarrow = pytest.importorskip("pyarrow")
+    sets = nacp.PredictionSets([0, 2], [0, 1], k=2, classes=(True, "yes"))
+    assert pyarrow.table(sets)["labels"].to_pylist() == [["True", "yes"]]
+
+
+def test_without_pyarrow_an_arrow_table_is_refused_in_one_sentence(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'need pyarrow; pip install "nacp\[io\]"'):
+        SETS.__arrow_c_array__()

@@ -110,6 +110,24 @@ class PredictionSets:
             raise InputError("index", f"must have {len(self):,} entries, one for each set", found=len(index))
         return DataFrame({"size": self.sizes, "labels": self.to_lists()}, index=index)
 
+    def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+        """Return the table of `to_frame` by Arrow's PyCapsule interface; needs pyarrow.
+
+        So ``polars.DataFrame(sets)``, ``pyarrow.table(sets)`` and ``duckdb.sql("from sets")`` take sets.
+        """
+        try:
+            import pyarrow
+        except ImportError:
+            raise ImportError('sets as an Arrow table need pyarrow; pip install "nacp[io]"') from None
+        labels = pyarrow.array(self.labels)
+        if self.classes is not None:
+            strings = all(isinstance(name, str) for name in self.classes)
+            labels = pyarrow.array(self.classes if strings else [*map(str, self.classes)]).take(labels)
+        # Lists with offsets of 32 bits are what most programs read.
+        lists = pyarrow.ListArray if len(self.labels) < 1 << 31 else pyarrow.LargeListArray
+        columns = {"size": self.sizes, "labels": lists.from_arrays(self.offsets, labels)}
+        return pyarrow.RecordBatch.from_pydict(columns).__arrow_c_array__(requested_schema)
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise InputError("copy", "must not be False: the boolean matrix is made on request")
