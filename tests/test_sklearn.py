@@ -5,18 +5,20 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import nacp
+from nacp.sklearn import SetSizeScorer, conformalize, predict_set
 
 K = 4
 X, Y = make_classification(
@@ -65,7 +67,7 @@ def test_checked_labels_go_to_calibrate_as_they_are():
     probs = LogisticRegression().fit(X[TRAIN], Y[TRAIN]).predict_proba(X)
     rows = np.arange(0, len(NOISY), 3)
     clean = (rows, Y[CAL][rows])
-    model = aware(guarantee="pac").fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY, y_clean=clean)
+    model = aware(guarantee="pac").fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY, clean=clean)
     cal = nacp.calibrate(probs[CAL], NOISY, clean=clean, noise=NOISE)
     assert model.calibration_.threshold == cal.threshold
     assert model.calibration_.checked == len(rows)
@@ -76,7 +78,7 @@ def test_checked_labels_go_to_calibrate_as_they_are():
     for y in (NOISY, None):
         alone = nacp.calibrate(probs[CAL], y, clean=clean)
         names = None if y is None else NAMES[y]
-        found = clone(unsaid).fit(X[TRAIN], NAMES[Y[TRAIN]]).conformalize(X[CAL], names, y_clean=partly)
+        found = clone(unsaid).fit(X[TRAIN], NAMES[Y[TRAIN]]).conformalize(X[CAL], names, clean=partly)
         assert found.calibration_.threshold == alone.threshold
     with pytest.raises(nacp.InputError, match="noise can be left out only where some labels were checked"):
         unsaid.conformalize(X[CAL], NAMES[NOISY])
@@ -120,10 +122,53 @@ def test_labels_may_be_strings(model):
 def test_it_may_be_the_last_step_of_a_pipeline():
     pipeline = Pipeline([("scale", StandardScaler()), ("classify", aware())]).fit(X[TRAIN], Y[TRAIN])
     scaled = pipeline[:-1].transform
-    pipeline[-1].conformalize(scaled(X[CAL]), NOISY)
+    assert conformalize(pipeline, X[CAL], NOISY) is pipeline
     alone = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[TRAIN], Y[TRAIN])
     np.testing.assert_array_equal(pipeline.predict(X[TEST]), alone.predict(X[TEST]))
-    assert pipeline[-1].predict_set(scaled(X[TEST])).contains(Y[TEST]).mean() > 0.5
+    sets = predict_set(pipeline, X[TEST], allow_empty=False)
+    assert sets.to_lists() == pipeline[-1].predict_set(scaled(X[TEST]), allow_empty=False).to_lists()
+    assert sets.contains(Y[TEST]).mean() > 0.5
+    binomial = pipeline[-1].set_params(guarantee="binomial")
+    conformalize(pipeline, X[CAL], NOISY, unlabelled=X[TEST])
+    cal = nacp.calibrate(
+        alone.predict_proba(X[CAL]),
+        NOISY,
+        noise=NOISE,
+        guarantee="binomial",
+        classes=range(K),
+        unlabelled=alone.predict_proba(X[TEST]),
+    )
+    assert binomial.calibration_.threshold == cal.threshold
+    with pytest.raises(nacp.InputError, match="model must be a NoiseAwareClassifier, or a pipeline"):
+        predict_set(alone, X[TEST])
+
+
+def test_a_search_for_the_smallest_sets_finds_them():
+    """Each fold is scored by the sets that its own noisy labels calibrate."""
+    noisy = NOISE.sample(Y, K, random_state=1)
+    pipeline = make_pipeline(StandardScaler(), aware(guarantee="pac", alpha=0.2))
+    grid, folds = {"noiseawareclassifier__estimator__C": [1e-4, 1.0]}, KFold(3)
+    search = GridSearchCV(pipeline, grid, scoring=SetSizeScorer(), cv=folds).fit(X, noisy)
+    assert search.best_params_ == {"noiseawareclassifier__estimator__C": 1.0}
+    assert not hasattr(search.best_estimator_[-1], "calibration_")
+    sizes = []
+    for train, test in folds.split(X):
+        alone = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[train], noisy[train])
+        cal = nacp.calibrate(alone.predict_proba(X[test]), noisy[test], noise=NOISE, alpha=0.2)
+        sizes.append(cal.predict_set(alone.predict_proba(X[test])).sizes.mean())
+    assert search.best_score_ == pytest.approx(-np.mean(sizes))
+
+
+def test_checked_labels_are_routed_to_the_scorer():
+    noisy, clean = NOISE.sample(Y, K, random_state=1), np.where(np.arange(900) % 3, -1, Y)
+    model = nacp.NoiseAwareClassifier(LogisticRegression(), alpha=0.2)  # of which no noise is known
+    with config_context(enable_metadata_routing=True):
+        found = cross_validate(model, X, noisy, params={"clean": clean}, scoring=SetSizeScorer(), cv=KFold(3))
+    for (train, test), score in zip(KFold(3).split(X), found["test_score"], strict=True):
+        alone = LogisticRegression().fit(X[train], noisy[train])
+        probs = alone.predict_proba(X[test])
+        cal = nacp.calibrate(probs, noisy[test], clean=clean[test], alpha=0.2)
+        assert score == pytest.approx(-cal.predict_set(probs).sizes.mean())
 
 
 def test_sets_need_a_calibration_and_say_so():

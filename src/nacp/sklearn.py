@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from copy import copy
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +12,8 @@ from numpy.typing import ArrayLike
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
     from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.metadata_routing import MetadataRequest
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.validation import check_is_fitted
 except ImportError:
@@ -19,7 +23,7 @@ except ImportError:
 
 from nacp._types import Array
 from nacp.calibrate import ScoreLike, calibrate
-from nacp.calibration import Calibration
+from nacp.calibration import Calibration, NoValidThresholdWarning
 from nacp.checks import check_fraction
 from nacp.coverage.curve import Rule
 from nacp.errors import InputError
@@ -46,7 +50,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     noise, alpha, guarantee, delta, crossing, random_state
         As in `nacp.calibrate`. `noise` may be left out ("unsaid") where `conformalize` gets checked labels.
     conformity_score : str, score or callable, default="hps"
-        The `score` of `nacp.calibrate`; a scikit-learn classifier has a method of that name.
+        The `score` of `nacp.calibrate`. scikit-learn reserves that name for a method of classifiers.
     by, simultaneous, small
         As in `nacp.calibrate`: ``by="class"`` finds a threshold for each class. Other groups are given to
         `conformalize`.
@@ -63,6 +67,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     See Also
     --------
     nacp.calibrate : The same without scikit-learn.
+    nacp.sklearn.SetSizeScorer : For `GridSearchCV`: the smallest sets that keep the promise.
+    nacp.sklearn.conformalize, nacp.sklearn.predict_set : For a `Pipeline` that ends in this classifier.
 
     Examples
     --------
@@ -141,7 +147,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         X: object,
         y: ArrayLike | None,
         unlabelled: object = None,
-        y_clean: object = None,
+        clean: object = None,
         *,
         groups: Any = None,
     ) -> NoiseAwareClassifier:
@@ -155,8 +161,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             Their noisy labels; ``None`` to use checked labels alone.
         unlabelled : array-like of shape (m, features), optional
             Further inputs, without labels, which make the guarantee "binomial" cheaper.
-        y_clean : array-like of shape (n,) or pair (rows, labels), optional
-            True labels of inputs that were picked at random and checked, as `clean` of `calibrate`.
+        clean : array-like of shape (n,) or pair (rows, labels), optional
+            True labels of inputs that were picked at random and checked, as in `calibrate`.
         groups : array-like of shape (n,) or mapping, optional
             The group of each input, or a mapping from each class to its group, as in `calibrate`.
 
@@ -166,8 +172,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         """
         check_fraction("alpha", self.alpha)
         check_aligned(groups, X, "X")
-        check_aligned(y_clean, X, "X", "y_clean")
-        check_aligned(y_clean, y, "y", "y_clean")
+        check_aligned(clean, X, "X", "clean")
+        check_aligned(clean, y, "y", "clean")
         self._be_fitted()
         if not hasattr(self.estimator_, "predict_proba"):
             raise InputError(
@@ -179,7 +185,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
             self.predict_proba(X),
             None if y is None else np.asarray(y),
             noise=UNSAID if isinstance(self.noise, str) and self.noise == UNSAID.value else self.noise,
-            clean=y_clean,
+            clean=clean,
             alpha=self.alpha,
             score=self.conformity_score,
             guarantee=self.guarantee,
@@ -249,3 +255,104 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         return tags
+
+
+def conformalize(model: Any, X: object, y: ArrayLike | None, **options: Any) -> Any:
+    """Calibrate a `NoiseAwareClassifier`, or a pipeline that ends in one, on inputs and their noisy labels.
+
+    Parameters
+    ----------
+    model : NoiseAwareClassifier or sklearn.pipeline.Pipeline
+        Fitted.
+    X, y, **options
+        As in `NoiseAwareClassifier.conformalize`; the inputs are those of the pipeline.
+
+    Returns
+    -------
+    model
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.sklearn import conformalize, predict_set
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), nacp.NoiseAwareClassifier(LogisticRegression(), noise=0.2))
+    >>> noisy = nacp.UniformNoise(0.2).sample(y[600:1200], k=10, random_state=0)
+    >>> model = conformalize(model.fit(X[:600], y[:600]), X[600:1200], noisy)
+    >>> len(predict_set(model, X[1200:]))
+    597
+    """
+    last, inside = _last_step(model, X)
+    if options.get("unlabelled") is not None:
+        options["unlabelled"] = _last_step(model, options["unlabelled"])[1]
+    last.conformalize(inside, y, **options)
+    return model
+
+
+def predict_set(model: Any, X: object, **options: Any) -> PredictionSets:
+    """Return the prediction sets of a `NoiseAwareClassifier`, or of a pipeline that ends in one.
+
+    Parameters
+    ----------
+    model : NoiseAwareClassifier or sklearn.pipeline.Pipeline
+        Calibrated by `conformalize`.
+    X, **options
+        As in `NoiseAwareClassifier.predict_set`; the inputs are those of the pipeline.
+
+    Returns
+    -------
+    PredictionSets
+    """
+    last, inside = _last_step(model, X)
+    return last.predict_set(inside, **options)
+
+
+def _last_step(model: Any, X: object) -> tuple[NoiseAwareClassifier, object]:
+    """Return the classifier at the end of a pipeline, and its inputs."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    if not isinstance(last, NoiseAwareClassifier):
+        problem = "must be a NoiseAwareClassifier, or a pipeline that ends in one"
+        raise InputError("model", problem, found=type(last).__name__)
+    return last, model[:-1].transform(X) if last is not model and len(model) > 1 else X
+
+
+class SetSizeScorer:
+    """A scorer for scikit-learn's searches: minus the mean size of the sets that keep the promise of a model.
+
+    A model is calibrated on the points that it is scored on, with its own noise model, alpha and guarantee;
+    the mean size of their sets needs no true label. So only models with the same alpha and guarantee can be
+    compared. If metadata routing is enabled, it takes `clean`, the checked labels of the points (-1 where
+    none was checked), which then go to `conformalize`.
+
+    Examples
+    --------
+    >>> import nacp
+    >>> from nacp.sklearn import SetSizeScorer
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> X, y = load_digits(return_X_y=True)
+    >>> noisy = nacp.UniformNoise(0.2).sample(y, k=10, random_state=0)
+    >>> model = nacp.NoiseAwareClassifier(LogisticRegression(), noise=0.2)
+    >>> search = GridSearchCV(model, {"estimator__C": [1e-4, 1e-2]}, scoring=SetSizeScorer(), cv=3)
+    >>> search.fit(X / 16, noisy).best_params_
+    {'estimator__C': 0.01}
+    """
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return what scikit-learn may pass to the scorer: `clean`."""
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="clean", alias=True)
+        return request
+
+    def __call__(self, model: Any, X: object, y: ArrayLike, *, clean: object = None) -> float:
+        """Return minus the mean set size; `model` itself is not calibrated."""
+        last, inside = _last_step(model, X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoValidThresholdWarning)  # then sets hold all labels
+            trial = copy(last).conformalize(inside, y, clean=clean)
+        return -float(trial.predict_set(inside).sizes.mean())
