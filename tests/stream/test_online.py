@@ -1,6 +1,5 @@
 """Thresholds that follow drifting data: each step is what its definition says, and the bound is one."""
 
-import json
 import math
 import os
 from itertools import pairwise
@@ -10,14 +9,8 @@ import pytest
 
 import nacp
 from nacp.engine import using
-from nacp.files import sealed
 from nacp.paper import twins
-
-K = 10
-UNIFORM = nacp.UniformNoise(0.2)
-RANDOM = nacp.MatrixNoise(0.7 * np.eye(K) + 0.3 * np.random.default_rng(0).dirichlet(np.full(K, 0.3), K))
-GROUPS = nacp.GroupNoise([i // 2 for i in range(K)], rate=0.3)
-NOISES = [UNIFORM, RANDOM, GROUPS, None]
+from tests.stream.arriving import NOISES, RANDOM, UNIFORM, K, inverse_of, noisy, range_of
 
 
 @pytest.fixture(scope="module")
@@ -26,18 +19,6 @@ def points():
     probs, labels = twins.simulate("cifar10", n=8000, random_state=0)
     labels[4000::8] = (labels[4000::8] + 1) % K
     return probs, labels
-
-
-def noisy(noise, labels, seed=2):
-    return labels if noise is None else noise.sample(labels, K, random_state=seed)
-
-
-def inverse_of(noise):
-    return np.eye(K) if noise is None else np.linalg.inv(noise.matrix(K).dense())
-
-
-def range_of(inverse):
-    return np.minimum(inverse, 0).sum(axis=1).min(), np.maximum(inverse, 0).sum(axis=1).max()
 
 
 def by_definition(scores, labels, inverse, q, rate, ends, decay=0.0, alpha=0.1):
@@ -229,89 +210,6 @@ def test_coverage_follows_a_drift_that_a_fixed_threshold_does_not(points, noise)
     assert late == pytest.approx(0.9, abs=3 * (high - low) / 2 / math.sqrt(3000))
     assert "a long-run average" in online.promise
     assert "nothing about the points" in online.assumptions
-
-
-# Checked labels
-
-
-def test_checked_labels_count_as_what_they_are(points):
-    probs, labels = (part[:300] for part in points)
-    given = noisy(UNIFORM, labels)
-    clean = [None] * 300
-    for row in range(0, 300, 3):
-        clean[row] = "?" if row % 2 else int(labels[row])
-    q, inverse, scores = 0.4, inverse_of(UNIFORM), nacp.HPS().scores(probs)
-    inside = scores <= q
-    for t in range(300):
-        hit = 0.0 if t % 2 else float(inside[t, labels[t]])
-        q += 0.01 * (0.9 - (inverse[given[t]] @ inside[t] if t % 3 else hit))
-    online = nacp.OnlineCalibrator(K, noise=0.2, rate=0.01, start=0.4)
-    online.update(probs, given, clean=clean)
-    assert online.threshold == pytest.approx(q, abs=1e-9)
-    assert (online.n, online.checked) == (300, 100)
-    alone, every = (nacp.OnlineCalibrator(K, rate=0.01, start=0.4) for _ in range(2))
-    alone.update(probs, clean=clean)
-    picked = slice(0, 300, 3)
-    every.update(probs[picked], clean=clean[picked])
-    assert (alone.n, alone.threshold) == (100, every.threshold)
-    assert alone.bound() == pytest.approx((1.01 + 0.01 * 100) / (0.01 * 100))
-    with pytest.raises(nacp.InputError, match="noise is not known"):
-        alone.update(probs, given)
-
-
-# Files, wrong input
-
-
-@pytest.mark.parametrize("noise", NOISES, ids=repr)
-def test_what_was_saved_goes_on_as_if_nothing_had_happened(points, noise, tmp_path):
-    probs, labels = points
-    given, path = noisy(noise, labels), tmp_path / "online.json"
-    cal = nacp.calibrate(probs[:2000], given[:2000], noise=noise, guarantee="none", score="aps")
-    online, straight = (nacp.OnlineCalibrator(start=cal, alpha=0.2, decay=0.1) for _ in range(2))
-    for start in range(2000, 2300, 100):
-        some = slice(start, start + 100)
-        for each in (online, straight):
-            each.update(probs[some], given[some], clean=(range(5), labels[start:][:5]))
-        online.save(path)
-        online = nacp.OnlineCalibrator.load(path)
-        states = [(str(each), each.threshold, each.bound()) for each in (online, straight)]
-        assert states[0] == states[1]
-    assert (online.n, online.checked, online.alpha) == (300, 15, 0.2)
-    assert online.predict_set(probs[:20]).to_lists() == straight.predict_set(probs[:20]).to_lists()
-    assert str(online)[:20] in online._repr_html_()
-    document = json.loads(path.read_text())
-    for change, sentence in [
-        ({"version": 0}, "version 0"),
-        ({"rate": -1.0}, "rate must be more than 0"),
-        ({"native_threshold": "inf"}, "native_threshold must be a finite number"),
-        ({"n": "many"}, "n must be a whole number"),
-        ({"calibration": {}}, "it has no 'score'"),
-    ]:
-        path.write_text(json.dumps(sealed(document | change)))
-        with pytest.raises(nacp.InputError, match=sentence):
-            nacp.OnlineCalibrator.load(path)
-
-
-def test_wrong_input_leaves_all_as_it_was(points):
-    probs, labels = (part[:300] for part in points)
-    online = nacp.OnlineCalibrator(K, noise=0.2)
-    online.update(probs, labels, clean=labels)
-    before = online.threshold, online.n, online.checked, online.coverage
-    broken = probs.copy()
-    broken[150, 3] = np.nan
-    for arguments, options, sentence in [
-        ((broken, labels), {}, "probs"),
-        ((probs[:, :-1], labels), {}, "9 columns"),
-        ((probs, labels[:-1]), {}, "labels must have the shape"),
-        ((probs, np.where(np.arange(300) == 150, K, labels)), {}, "from 0 to 9"),
-        ((probs,), {}, "labels or clean must be given"),
-        ((probs, labels), {"clean": labels[:-1]}, "clean must have the shape"),
-    ]:
-        with pytest.raises(nacp.InputError, match=sentence):
-            online.update(*arguments, **options)
-        assert (online.threshold, online.n, online.checked, online.coverage) == before
-    online.update(probs[:0], labels[:0])
-    assert (online.threshold, online.n, online.checked, online.coverage) == before
 
 
 def test_what_cannot_be_followed_is_refused(points):
