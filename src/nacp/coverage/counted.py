@@ -66,7 +66,10 @@ class Counted:
     def curve(self, model: Noise | None, radius: float = 0.0) -> Curve:
         """Return the curve under a noise model whose matrix is known up to a radius."""
         spec: Spec = self.score.spec
-        return Curve(self.tallies[model], spec, self.weights[model], model, radius, self.more)
+        if model in self.weights:
+            return Curve(self.tallies[model], spec, self.weights[model], model, radius, self.more)
+        tally = next(iter(self.tallies.values()))  # All uniform models share it.
+        return Curve(tally, spec, Weights(inverse_of(model, tally.k)), model, radius, self.more)
 
 
 def weights_under(noise: Noise | None, k: int, several: bool) -> dict[Noise | None, Weights]:

@@ -127,6 +127,8 @@ class Curve:
         The tally of further points without labels.
     widest : ClassMatrix, optional
         W at the upper end of an interval of rates, if `noise` is an end of one.
+    rate_step : float
+        By how much the true rate may exceed that of `noise`, for guarantees with `covers_rates`.
     """
 
     tally: Tally
@@ -136,6 +138,7 @@ class Curve:
     radius: float = 0.0
     more: Tally | None = field(default=None, repr=False)
     widest: ClassMatrix | None = field(default=None, repr=False)
+    rate_step: float = 0.0
 
     @classmethod
     def of(cls, sample: Sample, noise: Noise | None, squares: bool = False) -> "Curve":

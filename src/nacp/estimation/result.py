@@ -72,11 +72,8 @@ class NoiseEstimate:
     def basis(self) -> NoiseBasis:
         """The conditions of a promise that is made with this estimate."""
         assumed = self.assumption
-        if self.n and self.confidence < 1:
-            assumed += (
-                "; the noise was estimated from other points than the calibration points (with the same "
-                "points, some guarantees are not proved)"
-            )
+        if self.n and self.confidence < 1 and not self.noise.is_uniform:
+            assumed += "; the noise was estimated from other points than the calibration points"
         if self.approximate:
             return NoiseBasis(assumed, "if the interval of the noise, which is approximate, holds")
         if self.interval is None:

@@ -15,6 +15,7 @@ from nacp.coverage.grid import INFINITE
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.noise import Noise, UniformNoise
+from nacp.noise.base import RATE_STEP
 from nacp.noise.matrices import ClassMatrix
 from nacp.wrapping import counted
 
@@ -176,6 +177,8 @@ class Guarantee(ABC):
     takes_interval, takes_radius : bool
         Whether the promise holds for the larger of the thresholds at both ends of an interval of noise rates,
         and for a matrix that is known up to a radius.
+    covers_rates : bool
+        Whether it tests an interval of uniform rates at fixed rates instead of at its two ends.
     takes_checked, checked_alone : bool
         Whether checked labels can be used in place of a noise model, and whether only they are used then.
     takes_several : bool
@@ -199,6 +202,7 @@ class Guarantee(ABC):
     needs_last: ClassVar[bool] = False
     takes_interval: ClassVar[bool] = False
     takes_radius: ClassVar[bool] = False
+    covers_rates: ClassVar[bool] = False
     takes_checked: ClassVar[bool] = False
     checked_alone: ClassVar[bool] = False
     takes_several: ClassVar[bool] = False
@@ -461,20 +465,22 @@ def find(
 ) -> list[Found]:
     """Return what a guarantee finds for each alpha, also if the noise is not known exactly.
 
-    For an interval of rates, the result is the larger of the thresholds at both ends: a threshold that passes
-    at both ends passes between them (docs/guarantees.md). The curve of each end accounts for the radius.
-    `curve_under` returns the curve of the points under a noise model and a radius; `sample` holds the points,
-    if they can be read again.
+    For an interval of rates, the result is the largest of the thresholds at both ends, or at the fixed rates
+    that cover it: such a threshold passes at every rate of the interval (docs/guarantees.md, N4). Each curve
+    accounts for the radius. `curve_under` returns the curve of the points under a noise model and a radius;
+    `sample` holds the points, if they can be read again.
     """
     exact = curve_under(noise, 0.0)
     exactly = guarantee.find([exact] * len(alphas), alphas, crossing, sample, seed)
     results = list(map(Found, exactly, repeat(exact)))
     if noise is None or noise.doubt.exact:
         return results
-    ends = []
-    widest = curve_under(noise.doubt.ends[-1], 0.0).weights.inverse
-    for end in noise.doubt.ends:
-        curve = replace(curve_under(end, noise.doubt.radius), widest=widest)
+    ends, models, step = [], noise.doubt.ends, 0.0
+    widest = curve_under(models[-1], 0.0).weights.inverse
+    if guarantee.covers_rates and len(models) > 1 and noise.is_uniform and not exact.weights.several:
+        models, step = noise.doubt.covering, RATE_STEP
+    for end in models:
+        curve = replace(curve_under(end, noise.doubt.radius), widest=widest, rate_step=step)
         ends.append((curve, guarantee.find([curve] * len(alphas), alphas, crossing, sample, seed)))
     for i, (known, _, _) in enumerate(results):
         curve, finding = max(((curve, found[i]) for curve, found in ends), key=lambda way: way[1].threshold)

@@ -61,6 +61,7 @@ class PAC(PointwiseTest):
     takes_radius: ClassVar[bool] = True
     takes_checked: ClassVar[bool] = True
     takes_several: ClassVar[bool] = True
+    covers_rates: ClassVar[bool] = True
     takes_classes: ClassVar[bool] = True
     needs_points: ClassVar[bool] = True
 
@@ -108,8 +109,11 @@ def _bets(test: Test, delta: float) -> Bets:
     """Return bets that coverage reaches 1 - alpha at the thresholds of a test."""
     problem, curve = Problem.of(test.curve, test.alpha), test.curve
     least, most = problem.range
-    least -= curve.shift
-    target = 1 - test.alpha if problem.members is None else 0.0
+    # The true rate may be larger by a step: a share, scaled so that it is affine in the rate, is then smaller
+    # by at most this (docs/guarantees.md, N4).
+    less = curve.rate_step * test.alpha * float(curve.weights.own[0])
+    least -= curve.shift + less
+    target = less + (1 - test.alpha if problem.members is None else 0.0)
     width = most - least
     return Bets(
         len(test.cells), curve.tally.n, delta, target, width, 0.99 * width / -least, engine.current().bet

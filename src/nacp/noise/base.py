@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,9 @@ from nacp._types import Floats, Ints
 from nacp.errors import InputError
 from nacp.noise.matrices import ClassMatrix
 from nacp.points import check_labels
+
+RATE_STEP = 1 / 1024
+"""The distance of the fixed rates that cover an interval of rates."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,13 @@ class Doubt:
     def exact(self) -> bool:
         """Whether the model is known exactly."""
         return len(self.ends) == 1 and not self.radius
+
+    @property
+    def covering(self) -> tuple[Noise, ...]:
+        """The models at fixed rates, multiples of `RATE_STEP`, from which on one step covers the interval."""
+        low, high = (math.floor(end.rate / RATE_STEP) for end in self.ends)  # type: ignore[attr-defined]  # an interval of rates
+        rates = (i * RATE_STEP for i in range(low, high + 1))
+        return tuple(replace(self.ends[0], rate=rate) for rate in rates)  # type: ignore[type-var]  # a dataclass
 
     @property
     def missing(self) -> float:
