@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-minimum coverage sanitize fuzz docs release-check reproduce bench bench-scale guarantees estimation lint types clean
+.PHONY: demo test test-minimum coverage sanitize fuzz docs release-check reproduce bench bench-scale audit guarantees estimation lint types clean
 
 .venv/installed: pyproject.toml setup.py $(wildcard src/nacp/engine/*.[ch])
 	$(PYTHON) -m venv .venv
@@ -84,14 +84,18 @@ bench-scale: .venv/installed
 	$(BIN)/python -m pip install --quiet --editable '.[dask]'
 	$(BIN)/python benchmarks/scale.py
 
-# Type-I errors and excess coverage of the guarantees. Takes about an hour. Writes results/guarantees.md and, if
-# NACP_BENCHMARK_DATA is the path of the folder of real outputs, results/checked.md and results/groups.md.
+# Are the promises kept, in all ways of calibrating? Takes about an hour. Fails if one is broken; writes results/audit.md.
+audit: .venv/installed
+	$(BIN)/python benchmarks/audit.py
+
+# Excess coverage of the guarantees. Writes results/guarantees.md and, if NACP_BENCHMARK_DATA is the path of the folder of
+# real outputs, results/checked.md and results/groups.md.
 guarantees: .venv/installed
 	$(BIN)/python benchmarks/guarantees.py
 	$(if $(NACP_BENCHMARK_DATA),$(BIN)/python benchmarks/checked.py)
 	$(if $(NACP_BENCHMARK_DATA),$(BIN)/python benchmarks/groups_real.py)
 
-# Coverage of the intervals of estimated noise, and of the sets that they lead to. Takes over an hour. Writes results/estimation.md.
+# Estimated noise, and the sets that it leads to. Takes over an hour. Writes results/estimation.md.
 estimation: .venv/installed
 	$(BIN)/python -m pip install --quiet --editable '.[cleanlab]'
 	$(BIN)/python benchmarks/estimation.py

@@ -20,7 +20,6 @@ from scipy.stats import binom
 import nacp
 from nacp.paper import twins
 from nacp.stats.counts import binomial_excess
-from nacp.stats.strata import hits_needed_inside
 
 OUT = Path(__file__).parent.parent / "results" / "checked.md"
 ALPHA = DELTA = 0.1
@@ -246,50 +245,6 @@ then hold all classes.
 """
 
 
-NULLS = (  # checked outside and inside, other points, pilot
-    ((6, 44), 60, (10, 80)), ((14, 86), 150, (20, 150)), ((40, 60), 150, (20, 150)),
-    ((42, 258), 200, (30, 200)), ((140, 860), 120, (40, 250)),
-)  # fmt: skip
-
-
-def worst(counts, points, pilot, delta, number=4000):
-    """Return the largest probability with which the test passes at values of p0, p1 and w that miss 0.9."""
-    k = np.array(
-        [hits_needed_inside(counts, n0, points, pilot, 1 - ALPHA, delta) for n0 in range(points + 1)]
-    )
-    rng, found = np.random.default_rng(0), 0.0
-    x0, n0 = np.arange(counts[0] + 1), np.arange(points + 1)
-    while number:
-        w, p0 = rng.beta(0.7, 0.7), rng.choice([0.0, 1.0, 1 - ALPHA, rng.random(), rng.random()])
-        p1 = (1 - ALPHA - w * p0) / (1 - w)
-        if not 0 <= p1 <= 1:
-            p1 = rng.choice([0.0, 1.0, rng.random()])
-            p0 = (1 - ALPHA - (1 - w) * p1) / w
-        if 0 <= p0 <= 1:
-            passed = binom.sf(k - 1, counts[1], p1) @ binom.pmf(x0, counts[0], p0)
-            found, number = max(found, float(binom.pmf(n0, points, w) @ passed)), number - 1
-    return found
-
-
-def nulls():
-    """Return the section on the error of the test in strata: summed up exactly, not simulated."""
-    lines = ["| checked outside, inside | other points | pilot | δ = 0.1 | δ = 0.01 |", "|---" * 5 + "|"]
-    for counts, points, pilot in NULLS:
-        found = (worst(counts, points, pilot, delta) for delta in (0.1, 0.01))
-        cells = f"{counts[0]}, {counts[1]}", points, f"{pilot[0]} of {pilot[1]}", *(f"{p:.4f}" for p in found)
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return NULLS_TEXT + "\n".join(lines) + "\n"
-
-
-NULLS_TEXT = """
-## How often does the test in strata pass where it must not?
-
-The largest probability of 4,000 values of (p₀, p₁, w) at which coverage is 0.9, many of them at corners:
-summed up over all that can be counted, so these are no estimates. By the theorem they are at most δ.
-
-"""
-
-
 def section(name, probs, true, noisy, score, repeats, audits, many):
     """Measure one label set with one score; return its title, what was found, and the section of the page."""
     warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
@@ -313,14 +268,13 @@ def main():
         return
     runs = options.repeats, min(options.audits, options.repeats), options.many
     with ProcessPoolExecutor(options.workers) as pool:
-        last = pool.submit(nulls)
         sections = [
             pool.submit(section, *data, score, *runs)
             for data in label_sets(Path(options.data))
             for score in (nacp.HPS(), nacp.APS())
         ]
         results = [each.result() for each in sections]
-        found = "".join(each[2] for each in results) + last.result()
+        found = "".join(each[2] for each in results)
         OUT.parent.mkdir(exist_ok=True)
         OUT.write_text(head(*runs) + short([each[:2] for each in results]) + found, encoding="utf-8")
 

@@ -13,20 +13,15 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from guarantees import pair_flips, random_noise
 
 import nacp
 from nacp.coverage.curve import Curve
 from nacp.coverage.tally import Sample
-from nacp.estimation.audit import row_radii
-from nacp.estimation.model import best_rate, label_log_probs
 from nacp.paper import twins
-from nacp.points import open_rows
 
 OUT = Path(__file__).parent.parent / "results" / "estimation.md"
 HEAD = "# Noise estimation, measured\n\nMade by `make estimation`; see docs/estimation.md.\n"
 ALPHA = 0.1
-GROUPS = [0] * 5 + [1] * 3 + [2] * 2
 
 
 def log(line):
@@ -38,144 +33,10 @@ def table(header, rows):
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
 
 
-def calibrated(n, k, rng, concentration):
-    """A classifier that is calibrated by construction: labels are drawn from its probabilities."""
-    probs = rng.dirichlet(np.full(k, concentration), size=n)
-    return probs, np.minimum((probs.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1), k - 1)
-
-
-def tempered(probs, temperature):
-    """Probabilities that need this temperature to be calibrated again: above 1 is over-confident."""
-    logs = np.log(np.maximum(probs, 1e-300)) * temperature
-    hot = np.exp(logs - logs.max(axis=1, keepdims=True))
-    return hot / hot.sum(axis=1, keepdims=True)
-
-
 # Intervals
 
 
-def audited(noise, k, n, model, groups, rng):
-    clean = rng.integers(k, size=n)
-    return nacp.noise_from_audit(noise.sample(clean, k, rng), clean, k=k, model=model, groups=groups)
-
-
-def annotated(rate, k, n, annotators, missing, rng):
-    true = rng.integers(k, size=n)
-    labels = np.stack([nacp.UniformNoise(rate).sample(true, k, rng) for _ in range(annotators)], axis=1)
-    labels[rng.random(labels.shape) < missing] = -1
-    return nacp.noise_from_annotators(labels, k=k, model="uniform")
-
-
-def modelled(rate, k, n, temperature, rng):
-    probs, true = calibrated(n, k, rng, 1 / k)
-    noisy = nacp.UniformNoise(rate).sample(true, k, rng)
-    return nacp.noise_from_model(tempered(probs, temperature), noisy)
-
-
-def interval_cases():
-    """(name, true rate, kind, how to estimate)."""
-    for n, k, rate in ((500, 10, 0.2), (1000, 100, 0.1), (1000, 100, 0.4)):
-        noise = nacp.UniformNoise(rate)
-        yield f"audit, uniform ε = {rate}, n = {n}, k = {k}", rate, "exact", (
-            lambda rng, a=(noise, k, n, "uniform", None): audited(*a, rng)
-        )  # fmt: skip
-    yield (
-        "audit, groups of 5, 3 and 2, ε = 0.3, n = 500",
-        0.3,
-        "exact",
-        (lambda rng: audited(nacp.GroupNoise(GROUPS, 0.3), 10, 500, "groups", GROUPS, rng)),
-    )
-    for n, annotators, missing, rate in ((1000, 2, 0.0, 0.2), (1000, 3, 0.0, 0.2), (1000, 5, 0.3, 0.4)):
-        yield f"{annotators} annotators, {missing:.0%} missing, ε = {rate}, n = {n}, k = 10", rate, "exact", (
-            lambda rng, a=(rate, 10, n, annotators, missing): annotated(*a, rng)
-        )  # fmt: skip
-    for n, k, rate, temperature in ((1000, 10, 0.2, 1.0), (1000, 100, 0.2, 1.0), (1000, 10, 0.4, 1.5)):
-        yield f"model, ε = {rate}, n = {n}, k = {k}, over-confident by {temperature}", rate, "likelihood", (
-            lambda rng, a=(rate, k, n, temperature): modelled(*a, rng)
-        )  # fmt: skip
-
-
-def intervals(runs):
-    """Coverage of nominal 95% intervals."""
-    rows = []
-    for i, (name, rate, kind, estimate) in enumerate(interval_cases()):
-        rng = np.random.default_rng([7, i])
-        ends = np.array([estimate(rng).interval for _ in range(runs)])
-        inside = np.mean((ends[:, 0] <= rate) & (rate <= ends[:, 1]))
-        error = math.sqrt(inside * (1 - inside) / runs)
-        wanted = "94 to 97.5%" if kind == "exact" else "at least 93%"
-        rows.append((name, kind, f"{inside:.2%} ± {error:.2%}", wanted, f"{np.diff(ends).mean():.3f}"))
-        log(str(rows[-1]))
-    rows.append(radius_row(runs))
-    return table(("data", "interval", "coverage of the nominal 95%", "asked", "mean width"), rows) + (
-        f"\n\n{runs:,} simulated data sets each. The radius is a union bound over rows and cells, so it "
-        "is conservative."
-    )
-
-
-def radius_row(runs):
-    rng = np.random.default_rng(11)
-    matrix = random_noise(10).P
-    fails, radii = 0, []
-    for _ in range(runs):
-        clean = rng.integers(10, size=5000)
-        counts = np.zeros((10, 10))
-        np.add.at(counts, (clean, nacp.MatrixNoise(matrix).sample(clean, 10, rng)), 1)
-        found = row_radii(counts, 0.05 / 10)
-        away = np.abs(counts / counts.sum(axis=1, keepdims=True) - matrix).sum(axis=1) / 2
-        fails += bool(np.any(away > found))
-        radii.append(found.max())
-    inside = 1 - fails / runs
-    name = "audit, matrix, n = 5000, k = 10: all rows within the radius"
-    return name, "bound", f"{inside:.2%}", "at least 95%", f"radius {np.mean(radii):.3f}"
-
-
 # A classifier that is not as assumed
-
-
-def bias(runs):
-    """The likelihood on classifiers that are over- or under-confident."""
-    rows = []
-    rate, k, n = 0.2, 100, 4000
-    cases = [(f"temperature {t:g}", lambda p, rng, t=t: tempered(p, t)) for t in (0.5, 0.7, 1.0, 1.4, 2.0)]
-    cases.append(("half of the points 0.5, half 2", lambda p, rng: _mixed(p, rng)))
-    for i, (name, spoil) in enumerate(cases):
-        rng = np.random.default_rng([13, i])
-        found, ends, plain, refused = [], [], [], 0
-        for _ in range(runs):
-            probs, true = calibrated(n, k, rng, 1 / k)
-            noisy = nacp.UniformNoise(rate).sample(true, k, rng)
-            given = spoil(probs, rng)
-            own = np.exp(label_log_probs(open_rows(given), noisy, np.ones(1)))[0]
-            plain.append(best_rate(own, k))
-            try:
-                estimate = nacp.noise_from_model(given, noisy)
-            except ValueError:
-                refused += 1
-                continue
-            found.append(estimate.rate)
-            ends.append(estimate.interval)
-        inside = np.mean([low <= rate <= high for low, high in ends])
-        rows.append((name, f"{np.mean(found) - rate:+.4f}", f"{inside:.0%}", f"{refused / runs:.0%}",
-                     f"{np.mean(plain) - rate:+.4f}"))  # fmt: skip
-        log(str(rows[-1]))
-    for name, k in (("cifar10", 10), ("cifar100", 100), ("imagenet-resnet18", 1000)):
-        probs, true = twins.simulate(name, n=10_000, random_state=2)
-        estimate = nacp.noise_from_model(probs, nacp.UniformNoise(rate).sample(true, k, 0))
-        low, high = estimate.interval
-        rows.append((f"twin {name}, one draw, {low:.3f} to {high:.3f}", f"{estimate.rate - rate:+.4f}",
-                     "in" if low <= rate <= high else "out", "", ""))  # fmt: skip
-    header = ("the classifier's probabilities take", "bias of the rate", "interval covers", "refused",
-              "bias without a temperature")  # fmt: skip
-    return table(header, rows) + (
-        f"\n\nTrue rate {rate}, n = {n}, k = 100 but for the twins; {runs} data sets each. Above 1 is "
-        "over-confident."
-    )
-
-
-def _mixed(probs, rng):
-    sharp = rng.random(len(probs)) < 0.5
-    return np.where(sharp[:, None], tempered(probs, 2.0), tempered(probs, 0.5))
 
 
 # Human noise
@@ -509,83 +370,10 @@ def _true_matrix(clean, noisy, k):
 # Diagnostics
 
 
-def power(runs):
-    """How often `diagnose` rejects right and wrong models."""
-    uniform = nacp.UniformNoise
-    turn = nacp.MatrixNoise(0.8 * np.eye(100) + 0.2 * np.roll(np.eye(100), 1, axis=1))
-    matrix = random_noise(100)
-    cases = [
-        ("right: uniform .2", uniform(0.2), uniform(0.2)),
-        ("right: pair flips .2", pair_flips(100), pair_flips(100)),
-        ("right: random matrix", matrix, matrix),
-        ("uniform .4 claimed on pair flips .2", pair_flips(100), uniform(0.4)),
-        ("random matrix, transposed", matrix, _transposed(matrix)),
-        ("i taken for i + 1 with .2, transposed", turn, _transposed(turn)),
-        ("uniform .22 claimed on uniform .2", uniform(0.2), uniform(0.22)),
-        ("uniform .25 claimed on uniform .2", uniform(0.2), uniform(0.25)),
-        ("uniform .2 claimed on pair flips .2", pair_flips(100), uniform(0.2)),
-        ("uniform .15 claimed on uniform .2", uniform(0.2), uniform(0.15)),
-    ]
-    probs, labels = twins.simulate("cifar100", n=60_000, random_state=5)
-    rows = []
-    for i, (name, true, claimed) in enumerate(cases):
-        rng = np.random.default_rng([29, i])
-        cells = [name]
-        for n in (1000, 5000):
-            rejected = 0
-            for _ in range(runs):
-                some = np.sort(rng.choice(len(labels), n, replace=False))
-                noisy = true.sample(labels[some], 100, rng)
-                cal = nacp.calibrate(probs[some], noisy, noise=claimed, guarantee="none")
-                rejected += nacp.diagnose(cal, probs[some], noisy).rejected
-            cells.append(f"{rejected / runs:.3f}")
-        rows.append(cells)
-        log(str(cells))
-    return table(("model", "n = 1,000", "n = 5,000"), rows) + (
-        f"\n\nShare of {runs} data sets (twin of CIFAR-100, k = 100) in which the model is rejected at level "
-        "5%. An understated rate is not seen. Of uniform noise it costs size, not coverage."
-    )
-
-
-def null_level(runs):
-    """The worst case: a classifier so good that almost all shares are 0 in truth."""
-    rows = []
-    cases = {
-        "uniform .3": nacp.UniformNoise(0.3),
-        "pair flips .2": pair_flips(10),
-        "random matrix": random_noise(10),
-    }
-    for i, (name, noise) in enumerate(cases.items()):
-        rng = np.random.default_rng([31, i])
-        cells = [name]
-        for n in (300, 1000):
-            rejected = 0
-            for _ in range(runs):
-                true = rng.integers(10, size=n)
-                probs = np.eye(10)[true] + 0.01 * rng.random((n, 10))
-                probs /= probs.sum(axis=1, keepdims=True)
-                noisy = noise.sample(true, 10, rng)
-                cal = nacp.calibrate(probs, noisy, noise=noise, guarantee="none")
-                rejected += nacp.diagnose(cal, probs, noisy).rejected
-            cells.append(f"{rejected / runs:.4f}")
-        rows.append(cells)
-        log(str(cells))
-    error = math.sqrt(0.05 * 0.95 / runs)
-    return table(("right model, level 5%", "n = 300", "n = 1,000"), rows) + (
-        f"\n\n{runs:,} data sets each, k = 10, a nearly perfect classifier: the shares that are tested are "
-        f"almost 0 in truth, so this is the worst case. Standard error at 5%: {error:.4f}."
-    )
-
-
-def _transposed(noise):
-    return nacp.MatrixNoise(noise.P.T / noise.P.T.sum(axis=1, keepdims=True))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of runs")
-    names = ("intervals", "bias", "level", "power", "uniform-audit", "rates", "annotators",
-             "end-to-end", "fewer-points")  # fmt: skip
+    names = ("uniform-audit", "rates", "annotators", "end-to-end", "fewer-points")
     parser.add_argument("--only", choices=names, nargs="+")
     options = parser.parse_args()
     for told in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
@@ -595,10 +383,6 @@ def main():
         return max(2, int(number * options.scale))
 
     parts = {
-        "intervals": ("Intervals", lambda: intervals(runs(2000))),
-        "bias": ("Bias of noise_from_model", lambda: bias(runs(100))),
-        "level": ("Level of diagnose", lambda: null_level(runs(1000))),
-        "power": ("Power of diagnose", lambda: power(runs(100))),
         "uniform-audit": ("An audit where noise is uniform", lambda: uniform_audit(runs(20))),
         "rates": ("Human noise: the share of wrong labels", rates),
         "annotators": ("Human noise: three annotators, over draws", lambda: over_draws(runs(20))),
