@@ -65,7 +65,7 @@ def test_where_the_labels_contradict_the_noise_model_the_plot_says_so(data):
     told, plain = nacp.CoverageDisplay.from_calibration(cal), nacp.CoverageDisplay(raw, alpha=0.1).plot()
     for display, contradicted in ((told, True), (plain, False)):
         y = display.line_.get_ydata()
-        assert (y.min(), y.max()) == (pytest.approx(0, abs=0.5), 1)
+        assert 0 <= y.min() < y.max() == 1
         assert any("noise model contradicted" in label for label in labels_of(display)) == contradicted
     told.figure_.canvas.draw()
     box = told.figure_.legends[0].get_window_extent()
