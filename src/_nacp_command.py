@@ -1,9 +1,11 @@
 """The start of the command ``nacp``: outside of the package, so that Ctrl-C works while that is imported."""
 
 import contextlib
+import io
 import os
 import signal
 import sys
+from typing import NoReturn
 
 _INTERRUPTED = (129, 130, 143)  # exit codes after SIGHUP, Ctrl-C and SIGTERM
 
@@ -16,11 +18,17 @@ def main() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _stop)
+    if sys.stderr is None:
+        sys.stderr = io.StringIO()
+    if sys.stdout is None:
+        _end("standard output is closed")
     for stream in (sys.stdout, sys.stderr):  # a character that a stream cannot encode must not stop a command
         if hasattr(stream, "reconfigure") and not stream.encoding.lower().startswith("utf"):
             stream.reconfigure(errors="backslashreplace")
-    from nacp.cli import app
-
+    try:
+        from nacp.cli import app
+    except ImportError as error:  # also of an engine that NACP_ENGINE names
+        _end(str(error))
     try:
         app()
     except SystemExit as end:
@@ -41,6 +49,13 @@ def begin() -> None:
 def _stop(number: int, _: object) -> None:
     """Clean up, and exit with the code that a shell expects."""
     sys.exit(128 + number)
+
+
+def _end(problem: str) -> NoReturn:
+    """Print what is wrong, and exit as for wrong input: 1 means that a promise was broken."""
+    with contextlib.suppress(OSError):
+        print(f"Error: {problem}", file=sys.stderr, flush=True)
+    os._exit(2)
 
 
 def _leave(*_: object) -> None:

@@ -189,7 +189,8 @@ def write_whole(path: File, mode: Literal["w", "wb"], write: Callable[[IO[Any]],
             partial.chmod(kept)  # `create` could only give less, by the umask
         partial.replace(target)
     except OSError as error:
-        if error.filename == str(partial):  # the user did not give this name
+        # Where the disk is full there is no name; the user did not give the other one.
+        if error.filename in (None, str(partial)):
             error.filename = str(path)
         raise
     finally:

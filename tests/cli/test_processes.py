@@ -4,11 +4,13 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -106,12 +108,76 @@ def test_a_closed_pipe_is_no_error():
     assert (process.wait(timeout=60), said) == (141, b"")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-@pytest.mark.parametrize("arguments", [["calibrate", "--help"], ["plan", "--k", "9", "--noise", ".1"]])
-def test_an_output_that_is_full_is_told_in_one_sentence(arguments):
-    with open("/dev/full", "w") as full:
-        ended = subprocess.run([*NACP, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (ended.returncode, ended.stderr) == (2, "Error: standard output: No space left on device\n")
+FULL = "Error: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "said"),
+    [
+        ("calibrate --help >/dev/full", 2, FULL),
+        ("plan --k 9 --noise .1 >/dev/full", 2, FULL),
+        ("predict cal.json part.npy -o - >/dev/full", 2, FULL),
+        (
+            "predict cal.json part.npy -o /dev/null/x.csv",
+            2,
+            "Error: /dev/null/x.csv cannot be written: there is no",
+        ),
+        ("predict cal.json part.npy -o new.npz 2>/dev/full", 0, ""),
+        ("predict cal.json part.npy -o new.npz 2>&-", 0, ""),
+        ("predict cal.json missing.npy -o new.npz 2>/dev/full", 2, ""),
+        ("plan --k 9 --noise .1 >/dev/full 2>/dev/full", 2, ""),
+        ("plan --k 9 --noise .1 >&-", 2, "Error: standard output is closed\n"),
+        ("predict cal.json - -o new.npz <&-", 2, "Error: standard input is closed; give a file\n"),
+        (
+            "predict ../cal.json ../part.npy -o new.npz",
+            2,
+            "Error: the working directory does not exist any more\n",
+        ),
+        ("predict cal.json part.npy -o new.jsonl", 2, "Error: new.jsonl: File too large\n"),
+        (
+            "evaluate cal.json part.npy few.npy",
+            2,
+            "Error: NACP_ENGINE must be numpy or native or torch, not 'zz'\n",
+        ),
+    ],
+)
+def test_faults_of_the_system_get_one_sentence_and_never_exit_code_1(tmp_path, large, shell, code, said):
+    """Exit code 1 says that a promise was broken."""
+    for name in ("cal.json", "part.npy", "few.npy"):
+        (tmp_path / name).symlink_to(large / name)
+    before = sorted(os.listdir(tmp_path))
+    environment, prefix = dict(os.environ), ""
+    if "any more" in said:
+        (tmp_path / "gone").mkdir()
+        prefix = "cd gone && rmdir ../gone &&"
+    if "too large" in said:
+        prefix = "ulimit -f 1 &&"
+    if "NACP_ENGINE" in said:
+        environment["NACP_ENGINE"] = "zz"
+    command = f"{prefix} {shlex.join(NACP)} {shell}"
+    ended = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == code, ended.stderr
+    assert ended.stderr.startswith(said)
+    assert ended.stderr.count("\n") == min(code // 2, len(said))
+    if code:
+        assert sorted(os.listdir(tmp_path)) == before, "nothing is left behind"
+
+
+def test_names_do_not_steer_the_terminal(tmp_path):
+    odd = "a\x1b]0;owned\x07\x9b31m\u202e"
+    cal = nacp.load("cal.json")
+    replace(cal, classes=(odd, *(f"c{i}" for i in range(1, 50)))).save(tmp_path / "cal.json")
+    for arguments in (["part.npy", "-o", "-"], [f"{odd}.npy"]):
+        given = ("predict", str(tmp_path / "cal.json"), *arguments)
+        said = on_a_terminal(*given, code=None, both=True)
+        assert not set("\x07\x9b\u202e") & set(said)
+        assert "\\u001b]0;owned\\u0007\\u009b31m\\u202e" in said
 
 
 @pytest.mark.slow
@@ -132,12 +198,12 @@ def test_standard_output_that_has_ascii_only_gets_all_sets(tmp_path):
     assert json.loads(printed(*evaluate, "--json"))["worst_classes"]
 
 
-def on_a_terminal(*arguments, **environment):
-    """Run with standard error on a terminal, and return what appears there."""
+def on_a_terminal(*arguments, code=0, both=False, **environment):
+    """Run with standard error, or both streams, on a terminal, and return what appears there."""
     main, other = pty.openpty()
     process = subprocess.Popen(
         [*NACP, *arguments],
-        stdout=subprocess.DEVNULL,
+        stdout=other if both else subprocess.DEVNULL,
         stderr=other,
         env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "100"} | environment,
     )
@@ -149,7 +215,7 @@ def on_a_terminal(*arguments, **environment):
     except OSError:  # the terminal is gone
         pass
     os.close(main)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=60) == code or code is None
     return seen.decode()
 
 

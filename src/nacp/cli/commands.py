@@ -5,7 +5,6 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -15,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from _nacp_command import begin
 from nacp.cli.formats import STDIN
-from nacp.cli.terminal import SETTINGS, Settings, complain, complain_of_warning
+from nacp.cli.terminal import SETTINGS, STDOUT, Settings, complain, complain_of_warning, discard, printing
 from nacp.errors import InputError
 
 FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
@@ -49,8 +48,12 @@ _UsageError: Any = typer.BadParameter.__base__
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class _PlainFlags:
-    """Shows flags in the help without a type beside them."""
+class _Help:
+    """Shows flags in the help without a type beside them, and says if standard output cannot take it."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        with printing():
+            super().format_help(ctx, formatter)  # type: ignore[misc]  # a mixin for commands
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -60,7 +63,7 @@ class _PlainFlags:
         return parameters
 
 
-class Commands(_PlainFlags, TyperGroup):
+class Commands(_Help, TyperGroup):
     """The commands, in the order of their use.
 
     The exit code is 2 for wrong input and wrong options; 130 for Ctrl-C and 141 for a closed pipe, as in a
@@ -86,8 +89,8 @@ class Commands(_PlainFlags, TyperGroup):
                 complain(f"Error: {said[0].lower()}{said[1:]} (see {error.ctx.command_path} --help)")
             code = WRONG
         except OSError as error:  # the help could not be printed
-            complain(f"Error: standard output: {error.strerror}")
-            _discard_output()
+            complain(f"Error: {STDOUT}: {error.strerror}")
+            discard(sys.stdout)
             code = WRONG
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -95,26 +98,31 @@ class Commands(_PlainFlags, TyperGroup):
         """Run a command."""
         try:
             begin()
+            try:
+                os.getcwd()
+            except FileNotFoundError:
+                _end("the working directory does not exist any more")
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            with printing():
+                sys.stdout.flush()
             return result
         except KeyboardInterrupt:
-            typer.echo("Interrupted.", err=True)
+            complain("Interrupted.")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            _discard_output()
+            discard(sys.stdout)
             raise typer.Exit(CLOSED) from None
         except OSError as error:
-            if not error.filename:
-                _discard_output()
-            _end(f"{error.filename or 'standard output'}: {error.strerror or error}")
+            if error.filename == STDOUT:
+                discard(sys.stdout)
+            _end(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except MemoryError as error:
             _end(f"there is not enough memory ({error}); .npy files are read in blocks")
         except (ValueError, ImportError) as error:
             _end(str(error))
 
 
-class Command(_PlainFlags, TyperCommand):
+class Command(_Help, TyperCommand):
     """A command: errors name the option or file of the command line, and a remedy there."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -196,12 +204,6 @@ def _name(argument: str, ctx: Any) -> str:
     if isinstance(value, str | Path):
         return "standard input" if value == STDIN else str(value)
     return str(parameter.metavar)
-
-
-def _discard_output() -> None:
-    """Send what is left in the buffer of standard output to the null device, so that Python can exit."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end(sentence: str) -> NoReturn:

@@ -16,7 +16,7 @@ import numpy as np
 from nacp._types import Array
 from nacp.calibration import Calibration
 from nacp.cli.formats import STDIN, escaped, kind, need, split_key
-from nacp.cli.terminal import only_ascii
+from nacp.cli.terminal import only_ascii, printable, printing
 from nacp.errors import InputError
 from nacp.files import write_whole
 from nacp.groups.grouped_calibration import GroupedCalibration
@@ -58,7 +58,8 @@ def write_sets(blocks: Iterable[Sets], name: str) -> None:
     `PredictionSets`, ids and probs.
     """
     if name == STDIN:
-        _write_jsonl(sys.stdout, blocks, name)
+        with printing():
+            _write_jsonl(sys.stdout, blocks, name)
         return
     mode, write = _WRITERS[kind(name)]
 
@@ -103,11 +104,11 @@ def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | 
 
 
 def _write_jsonl(file: IO[str], blocks: Iterable[Sets], _: str) -> None:
-    escaped = only_ascii(file)
+    ascii_only = only_ascii(file)
     for block in blocks:
         for row in block.rows():
             line = row["labels"] if len(row) == 1 else row
-            file.write(json.dumps(line, ensure_ascii=escaped) + "\n")
+            file.write(printable(json.dumps(line, ensure_ascii=ascii_only)) + "\n")
 
 
 def _write_csv(file: IO[str], blocks: Iterable[Sets], name: str) -> None:

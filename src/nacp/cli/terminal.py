@@ -2,10 +2,12 @@
 
 import json
 import math
+import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -17,7 +19,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from nacp.points import watching
 from nacp.wrapping import at_width, wrapped
 
+STDOUT = "standard output"
 _MAX_COLUMNS = 80  # wider lines are hard to read
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ SETTINGS: ContextVar[Settings] = ContextVar("settings", default=_DEFAULTS)
 def progress_bar() -> Progress:
     """Return a progress bar on standard error; none if that is no terminal."""
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
@@ -50,7 +54,7 @@ def progress_bar() -> Progress:
 def progress_of(what: str, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
     """Show a bar for one task; call the function with how much is done, or with what is done now."""
     with progress_bar() as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(printable(what), total=total)
 
         def say(now: int | str) -> None:
             if isinstance(now, str):
@@ -82,6 +86,21 @@ def columns() -> int:
     return min(shutil.get_terminal_size().columns, _MAX_COLUMNS)
 
 
+@contextmanager
+def printing() -> Iterator[None]:
+    """Say that it is standard output to which something cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = STDOUT
+        raise
+
+
+def printable(text: str) -> str:
+    """Return a text with its control characters escaped: names in files must not steer a terminal."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def only_ascii(stream: Any) -> bool:
     """Return whether a stream cannot encode all characters; JSON can escape them."""
     return not (getattr(stream, "encoding", None) or "utf-8").lower().startswith("utf")
@@ -90,23 +109,43 @@ def only_ascii(stream: Any) -> bool:
 def show(document: object, *results: object, err: bool = False) -> None:
     """Print results: with --json the document, else their texts, wrapped to the terminal."""
     if SETTINGS.get().as_json:
-        typer.echo(json.dumps(_plain(document), indent=1, ensure_ascii=only_ascii(sys.stdout)), err=err)
+        text = printable(json.dumps(_plain(document), indent=1, ensure_ascii=only_ascii(sys.stdout)))
+    else:
+        with at_width(columns()):
+            text = "\n".join(wrapped(printable(str(each))) for each in results)
+    if err:
+        _say(text)
         return
-    with at_width(columns()):
-        typer.echo("\n".join(wrapped(str(each)) for each in results), err=err)
+    with printing():
+        typer.echo(text)
 
 
 def complain(sentence: str) -> None:
     """Print a line on standard error, wrapped if that is a terminal."""
+    sentence = printable(sentence)
     if sys.stderr.isatty():
         with at_width(columns()):
             sentence = wrapped(sentence)
-    typer.echo(sentence, err=True)
+    _say(sentence)
+
+
+def _say(text: str) -> None:
+    """Print on standard error; if that is full or closed, it must not change the exit code."""
+    try:
+        typer.echo(text, err=True)
+    except OSError:
+        discard(sys.stderr)
 
 
 def complain_of_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print the text of a Python warning; this stands in for ``warnings.showwarning``."""
     complain(f"Warning: {message}.")
+
+
+def discard(stream: Any) -> None:
+    """Send what is left in the buffer of a stream to the null device, so that Python can exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _plain(value: Any) -> Any:
