@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-minimum coverage sanitize fuzz docs release-check reproduce bench bench-scale audit guarantees estimation lint types clean
+.PHONY: demo test test-minimum test-label-studio coverage sanitize fuzz docs release-check reproduce bench bench-scale audit guarantees estimation lint types clean
 
 .venv/installed: pyproject.toml setup.py $(wildcard src/nacp/engine/*.[ch])
 	$(PYTHON) -m venv .venv
@@ -56,6 +56,15 @@ docs: .venv/dev
 	rm -rf docs/_build docs/_generated docs/jupyter_execute
 	$(BIN)/python -m sphinx -q -n -W --keep-going -d docs/_build/.doctrees docs docs/_build
 
+.venv-label-studio/installed:
+	$(PYTHON) -m venv .venv-label-studio
+	.venv-label-studio/bin/python -m pip install --quiet label-studio
+	touch $@
+
+# A round trip through a real Label Studio on the loopback interface. Not part of "test".
+test-label-studio: .venv/installed .venv-label-studio/installed
+	.venv/bin/python scripts/check_label_studio.py .venv-label-studio/bin/label-studio
+
 # Builds the last commit twice and checks sdist, wheel, workflows and other files for services.
 .venv-release/installed: scripts/release-requirements.txt
 	$(PYTHON) -m venv .venv-release
@@ -108,4 +117,4 @@ types: .venv/dev
 	$(BIN)/mypy
 
 clean:
-	rm -rf .venv .venv-bench .venv-minimum .venv-release
+	rm -rf .venv .venv-bench .venv-label-studio .venv-minimum .venv-release

@@ -1,7 +1,7 @@
 """``nacp audit choose``: which labels to check, in a table that an expert fills in."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -42,7 +42,9 @@ def choose_command(
     points: PointFiles,
     noise: NoiseOptions,
     budget: Annotated[int, typer.Option(help="How many labels can be checked.", show_default=False)],
-    out: Annotated[Path, options.out("The file to fill in: .csv.")] = Path("to-check.csv"),
+    out: Annotated[
+        Path | None, options.out("The file: to-check.csv, or to-check.json for Label Studio.")
+    ] = None,
     items: Annotated[
         str | None,
         options.file(
@@ -53,8 +55,16 @@ def choose_command(
     score: options.ScoreName = "hps",
     random_state: options.RandomState = 0,
     looks: Annotated[int, typer.Option(help="How often you calibrate, with more and more labels.")] = 1,
+    to: Annotated[Literal["table", "label-studio"], typer.Option(help="table, label-studio.")] = "table",
+    show_labels: Annotated[
+        bool, typer.Option("--show-labels", help="Show the given and the likely labels in Label Studio.")
+    ] = False,
 ) -> None:
     """Choose which labels to check, and write a table to fill in; ids are carried along.
+
+    With --to label-studio it is a file of tasks to import, which do not show the
+    given labels (--show-labels does), with a labelling interface beside it
+    (.xml). --audit then takes the JSON that Label Studio exports.
 
     Write the true label into the column "checked". Leave it empty where you
     did not look; what is left empty must not be the hard ones. Write ? where
@@ -62,8 +72,11 @@ def choose_command(
     --looks, fill in the table from the top, and calibrate after a whole look.
     Keep the plan, which is written beside the table: to-check.plan.json.
     """
-    if out.suffix != ".csv":
-        raise InputError(str(out), "must end in .csv")
+    studio = to == "label-studio"
+    ending = ".json" if studio else ".csv"
+    out = out or Path(f"to-check{ending}")
+    if out.suffix != ending:
+        raise InputError(str(out), f"must end in {ending}")
     check_output(str(out), inputs=(points.probs, points.labels, noise.noise, points.classes, items))
     with progress_of(f"reading {points.probs}"):
         opened = points.open()
@@ -87,9 +100,11 @@ def choose_command(
             looks=looks,
             **opened.arguments,
         )
-    beside = write_audit(out, plan, opened, titles, carried)
+    beside = write_audit(out, plan, opened, titles, carried, hidden=studio and not show_labels)
     document = plan.to_dict() | {"rows": plan.rows.tolist(), "out": str(out), "plan": str(beside)}
-    show(document, plan, f'Fill in the column "{CHECKED}". Written: {out}, and the plan, {beside}')
+    interface = f", the labelling interface, {out.with_suffix('.xml')}," if studio else ""
+    use = f"Import {out} into Label Studio." if studio else f'Fill in the column "{CHECKED}".'
+    show(document, plan, f"{use} Written: {out}{interface} and the plan, {beside}")
 
 
 def _items(name: str | None, points: Rows, id: str | None) -> tuple[list[str], list[list[str]]]:

@@ -1,6 +1,7 @@
 """The table of labels to check: an expert fills it in, and commands read it as `--audit`."""
 
 import csv
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -12,7 +13,8 @@ from nacp.audit.plan import AuditPlan, same_audit
 from nacp.cli.formats import TextTable, checked, escaped, pick
 from nacp.cli.inputs import Column, Points, Rows
 from nacp.errors import InputError
-from nacp.files import read_document, write_document, write_whole
+from nacp.files import parse, read_document, write_document, write_text, write_whole
+from nacp.labels.label_studio import checked_rows, to_label_studio
 from nacp.points import check_labels
 
 CHECKED = "checked"
@@ -23,53 +25,55 @@ _FORMAT = "nacp.audit_plan"
 
 
 def write_audit(
-    path: Path, plan: AuditPlan, points: Any, titles: Sequence[str], carried: Sequence[Sequence[str]]
+    path: Path,
+    plan: AuditPlan,
+    points: Any,
+    titles: Sequence[str],
+    carried: Sequence[Sequence[str]],
+    hidden: bool = False,
 ) -> Path:
     """Write a row for each label to check, and the plan into a file beside the table, which is returned.
 
     Each row names that file. The columns `carried`, under their `titles`, have a cell for each of all points.
+    A .json file holds tasks of Label Studio; a labelling interface is written beside it. Unless labels are
+    `hidden`, the given label and the most probable classes are shown.
     """
     beside = path.with_suffix(".plan.json")
-    document = {"format": _FORMAT, "version": 1} | plan.to_dict()
-
-    def fill(file: IO[Any]) -> None:
-        writer = csv.writer(file)
-        look = [_LOOK] * (len(plan.stops) > 1)
-        writer.writerow([_ROW, *map(escaped, titles), _GIVEN, _PROBABLE, CHECKED, *look, _PLAN])
-        looks = 1 + np.searchsorted(plan.stops, np.arange(len(plan)), side="right")
-        n, k = points.probs.shape
-        names = range(k) if points.classes is None else points.classes
-        numbers = check_labels(points.labels, n, k, points.classes)
-        for row, number in zip(plan.rows.tolist(), looks.tolist(), strict=True):
-            scores = np.asarray(points.probs[row])
-            order = scores if plan.score.name == "precomputed" else -scores
-            likely = np.argsort(order, kind="stable")[:_LIKELY]
+    looks = 1 + np.searchsorted(plan.stops, np.arange(len(plan)), side="right")
+    n, k = points.probs.shape
+    names = range(k) if points.classes is None else points.classes
+    numbers = check_labels(points.labels, n, k, points.classes)
+    rows: list[dict[str, Any]] = []
+    for row, look in zip(plan.rows.tolist(), looks.tolist(), strict=True):
+        scores = np.asarray(points.probs[row])
+        order = scores if plan.score.name == "precomputed" else -scores
+        likely = np.argsort(order, kind="stable")[:_LIKELY]
+        cells = {_ROW: row} | dict(zip(titles, carried[row], strict=True))
+        if not hidden:
             probable = ", ".join(f"{names[i]} {scores[i]:.2g}" for i in likely)
-            cells = [
-                row,
-                *carried[row],
-                names[numbers[row]],
-                probable,
-                "",
-                *[number] * len(look),
-                beside.name,
-            ]
-            writer.writerow([escaped(each) for each in cells])
+            cells |= {_GIVEN: names[numbers[row]], _PROBABLE: probable}
+        cells |= {CHECKED: ""} | ({_LOOK: look} if len(plan.stops) > 1 else {})
+        rows.append(cells | {_PLAN: beside.name})
+    if path.suffix == ".json":
+        shown = [name for name in rows[0] if name not in (_ROW, CHECKED, _LOOK, _PLAN)] or [_ROW]
+        fields = [{name: row[name] for name in row if name != CHECKED} for row in rows]
+        tasks, interface = to_label_studio(json.loads(json.dumps(fields, default=str)), names, shown, CHECKED)
+        write_text(path, json.dumps(tasks, indent=1) + "\n")
+        write_text(path.with_suffix(".xml"), interface)
+    else:
 
-    write_whole(path, "w", fill)
-    write_document(beside, document)
+        def fill(file: IO[Any]) -> None:
+            lines = [list(rows[0]), *(row.values() for row in rows)]
+            csv.writer(file).writerows([escaped(each) for each in line] for line in lines)
+
+        write_whole(path, "w", fill)
+    write_document(beside, {"format": _FORMAT, "version": 1} | plan.to_dict())
     return beside
 
 
 def read_audit(name: str, points: Points, **options: Any) -> tuple[AuditPlan, tuple[Ints, list[Any]]]:
     """Read a table that ``nacp audit choose`` wrote and a person filled in: the plan, and rows and labels."""
-    table = TextTable(Path(name))
-    missing = [column for column in (_ROW, CHECKED, _PLAN) if column not in table.header]
-    if missing:
-        raise InputError(name, f'has no column "{missing[0]}"', remedy="fill in what nacp audit choose wrote")
-    rows, cells, plans = (
-        table.cells(pick(table.path, table.header, each)) for each in (_ROW, CHECKED, _PLAN)
-    )
+    rows, cells, plans = _read_tasks(name) if name.endswith(".json") else _read_table(name)
     column = Column(name, np.array(cells), None, 2)
     labels = Rows(name, len(cells)).optional(column, points.classes or ())
     filled = [i for i, label in enumerate(labels) if label is not None]
@@ -90,3 +94,26 @@ def read_audit(name: str, points: Points, **options: Any) -> tuple[AuditPlan, tu
     except InputError as error:
         raise error.about(str(plan_file)) if error.argument == "audit" else error from None
     return plan, (numbers, [labels[i] for i in filled])
+
+
+def _read_table(name: str) -> list[list[str]]:
+    """Read the rows, the checked labels and the plans of a table."""
+    table = TextTable(Path(name))
+    missing = [column for column in (_ROW, CHECKED, _PLAN) if column not in table.header]
+    if missing:
+        raise InputError(name, f'has no column "{missing[0]}"', remedy="fill in what nacp audit choose wrote")
+    return [table.cells(pick(table.path, table.header, each)) for each in (_ROW, CHECKED, _PLAN)]
+
+
+def _read_tasks(name: str) -> list[list[str]]:
+    """Read the same from an export of Label Studio."""
+    try:
+        found = checked_rows(parse(checked(Path(name)).read_text("utf-8")), CHECKED)
+    except InputError as error:
+        if error.argument != "control":
+            raise error.about(name) from None
+        remedy = "export the tasks that nacp audit choose wrote, as JSON, when some have a label"
+        raise InputError(name, f'has no answer to "{CHECKED}"', remedy=remedy) from None
+    except ValueError:
+        raise InputError(name, "is not JSON") from None
+    return [["" if cell is None else str(cell) for cell in column] for column in zip(*found, strict=True)]

@@ -1,9 +1,12 @@
-"""Label Studio's exports: JSON with whole tasks, and JSON-MIN with an entry for each annotation."""
+"""Label Studio: tasks, and exports: JSON with whole tasks, and JSON-MIN with an entry for each annotation."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
+from nacp.errors import InputError
 from nacp.labels.answers import Answer, check_item, not_given, reading_record, table_of_answers
 from nacp.labels.table import LabelTable
 
@@ -112,3 +115,53 @@ def _user(by: Any) -> Any:
     if isinstance(by, Mapping):
         return next((by[key] for key in ("email", "username", "id") if by.get(key) is not None), None)
     return by
+
+
+def to_label_studio(
+    rows: Sequence[Mapping[str, Any]], classes: Sequence[Any], shown: Sequence[str], control: str
+) -> tuple[list[dict[str, Any]], str]:
+    """Return tasks for Label Studio, one for each row, and the labelling interface as XML.
+
+    The interface shows the fields `shown` of a task and asks for one of the classes, or for "?" if a person
+    cannot decide. Fields are named by letters, digits and underscores.
+    """
+    tasks = [{"data": {_field(name): value for name, value in row.items()}} for row in rows]
+    lines = ["<View>"]
+    for i, field in enumerate(map(_field, shown)):
+        is_image = any(_IMAGE.search(str(task["data"].get(field))) for task in tasks)
+        lines.append(f'  <{"Image" if is_image else "Text"} name="shown{i}" value="${field}"/>')
+    lines += [
+        f'  <Filter name="filter" toName="{control}"/>',
+        f'  <Choices name="{control}" toName="shown0" choice="single" required="true">',
+        *(f"    <Choice value={quoteattr(str(name))}/>" for name in (*classes, "?")),
+        "  </Choices>",
+        "</View>",
+    ]
+    return tasks, "\n".join(lines) + "\n"
+
+
+_IMAGE = re.compile(r"\.(png|jpe?g|gif|webp|bmp|svg)$", re.IGNORECASE)
+
+
+def _field(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def checked_rows(tasks: Sequence[Mapping[str, Any]], control: str) -> list[tuple[Any, Any, Any]]:
+    """Return the row, the label and the plan of each task of an export that `to_label_studio` made.
+
+    Annotators of the same task must agree.
+    """
+    if not isinstance(tasks, list):
+        raise InputError("labels", "must be a list of tasks as Label Studio exports them")
+    table, plans = from_label_studio(tasks, control=control, item="row"), dict[Any, Any]()
+    for i, task in enumerate(tasks):
+        with reading_record("task", i):
+            data = task.get("data", task)
+            plans[data["row"]] = data["plan"]
+    labels: dict[Any, Any] = {}
+    for each in table.given:
+        if labels.setdefault(each.item, each.label) != each.label:
+            problem = f"has two labels for row {each.item}, {labels[each.item]!r} and {each.label!r}"
+            raise InputError("labels", problem, remedy="delete one of the annotations")
+    return [(row, labels.get(row), plan) for row, plan in plans.items()]
