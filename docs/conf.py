@@ -34,7 +34,7 @@ html_theme = "furo"
 html_title = f"nacp {release}"
 html_show_sphinx = False
 html_static_path = ["_static"]
-html_css_files = ["tables.css"]
+html_css_files = ["pages.css"]
 
 # Links such as page.md#a-heading work as they do on a git host.
 myst_heading_anchors = 3
