@@ -244,7 +244,6 @@ def test_many_alphas_at_once_find_what_each_finds_alone(score, noise):
 @pytest.mark.parametrize("delta", [0.1, 0.01])
 @every_noise
 def test_a_threshold_that_covers_exactly_its_level_passes_with_probability_at_most_delta(noise, delta):
-    """A tenth of what benchmarks/guarantees.py runs."""
     n, runs, rng = 300, 2000, np.random.default_rng(11)
     true = rng.integers(K, size=n * runs)
     held = rng.random((n * runs, K)) < 0.2
