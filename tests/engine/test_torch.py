@@ -215,27 +215,28 @@ def test_logits_and_normalised_rows_agree_to_rounding(points, device):
 
 def test_other_functions_take_tensors(points, device):
     probs, truth, ((noise, given), _) = points
-    there, options = device.put(probs), {"noise": noise, "score": "raps"}
+    known = {"noise": noise, "score": "raps"}
+    cal = nacp.calibrate(probs, given, **known, guarantee="none")
     device.most, device.sample = 4 * N * K, BLOCK // K  # scores of all labels, and sizes at many thresholds
-    curve, expected = (
-        nacp.coverage_curve(each, given, **options, thresholds=[0.3, 0.9]) for each in (there, probs)
-    )
-    assert curve.clean.tolist() == expected.clean.tolist()
-    tables = [nacp.compare(each, given, noise=noise, guarantees=["none", "nacp"]) for each in (there, probs)]
-    assert str(tables[0]) == str(tables[1])
-    cal = nacp.calibrate(probs, given, **options, guarantee="none")
-    assert str(cal.diagnose(there, given)) == str(cal.diagnose(probs, given))
-    assert nacp.RAPS().label_scores(there, given).tolist() == nacp.RAPS().label_scores(probs, given).tolist()
-    assert nacp.RAPS().uniforms(there).tolist() == nacp.RAPS().uniforms(probs).tolist()
-    assert cal.predictor()(device.put(probs[3])) == cal.predictor()(probs[3])
-    result = nacp.evaluate(cal.predict_set(there), device.put(truth))
-    assert result == nacp.evaluate(cal.predict_set(probs), truth)
-    assert cal.predict_mask(there[:0]).shape == (0, K)
-    streams = [nacp.Calibrator(K, noise=noise, score="raps") for _ in range(2)]
-    for some in np.array_split(np.arange(N), 3):
-        streams[0].update(probs[some], given[some])
-        streams[1].update(there[some], device.put(given[some]))
-    assert streams[0] == streams[1]
+
+    def found(put):
+        rows, labels = put(probs), put(given)
+        stream = nacp.Calibrator(K, **known)
+        for some in np.array_split(np.arange(N), 3):
+            stream.update(rows[some], labels[some])
+        return [
+            nacp.coverage_curve(rows, labels, **known, thresholds=[0.3, 0.9]).clean.tolist(),
+            str(nacp.compare(rows, labels, noise=noise, guarantees=["none", "nacp"])),
+            str(cal.diagnose(rows, labels)),
+            nacp.RAPS().label_scores(rows, labels).tolist(),
+            nacp.RAPS().uniforms(rows).tolist(),
+            cal.predictor()(put(probs[3])),
+            nacp.evaluate(cal.predict_set(rows), put(truth)),
+            tuple(cal.predict_mask(rows[:0]).shape),
+            stream,
+        ]
+
+    assert found(device.put) == found(lambda values: values)
 
 
 def test_several_labels_unlabelled_points_and_scores_that_are_given(points, device):
@@ -304,14 +305,14 @@ def test_a_python_function_is_refused_on_a_device(points, device):
 
 
 def test_devices_that_will_not_do_are_told():
-    given = np.zeros(9, dtype=int)
-    with pytest.raises(nacp.InputError, match="probs is on the device 'meta', which has no numbers"):
-        nacp.calibrate(torch.empty((9, 3), device="meta"), given, noise=0.1)
-    with pytest.raises(nacp.InputError, match="labels is on the device 'meta', which has no numbers"):
-        nacp.calibrate(np.full((9, 3), 1 / 3), torch.empty(9, device="meta"), noise=0.1)
     apple = torch.Tensor._make_wrapper_subclass(Away, (9, 3), device=torch.device("mps"))
-    with pytest.raises(nacp.InputError, match=r"'mps', which has no float64, in which.*pass probs.cpu\(\)"):
-        nacp.calibrate(apple, given, noise=0.1)
+    for probs, labels, words in (
+        (torch.empty((9, 3), device="meta"), [0] * 9, "probs is on the device 'meta', which has no numbers"),
+        (np.eye(3), torch.empty(3, device="meta"), "labels is on the device 'meta', which has no numbers"),
+        (apple, [0] * 9, r"'mps', which has no float64, in which.*pass probs.cpu\(\)"),
+    ):
+        with pytest.raises(nacp.InputError, match=words):
+            nacp.calibrate(probs, labels, noise=0.1)
 
 
 # On the host
