@@ -77,6 +77,7 @@ SPECS = {
     "infinite": ranked(lambda ranks: np.where(ranks.n_above == 0, -np.inf, ranks.n_above / ranks.top)),
     "alike": ranked(lambda ranks: ranks.top - ranks.second),
     "traced pointwise": Spec("pointwise", traced(lambda x: np.where(x.p < 0.01, 1, 1 / (0.3 * x.p + 0.1)))),
+    "of booleans": ranked(lambda ranks: 1.0 * ((ranks.p > 0.3) + (ranks.upto > 0.1))),
     "rounds differently": ranked(lambda ranks: np.exp(ranks.upto)),
     "not traced": ranked(not_traced),
     "pointwise": Spec("pointwise", traced(lambda ranks: -np.log1p(ranks.p))),

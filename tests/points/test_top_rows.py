@@ -126,6 +126,8 @@ def test_rows_are_written_out_some_at_a_time(score, sparse):
         (([[0, 1]], [[0.75, 0.75]], 9), "values"),
         (([[0, 1]], [[0.5, 0.01]], 9), "values"),
         (([[0, 1]], [[0.5, 0.25]], 9, "gone"), "rest"),
+        (([[0, 1]], [[0.5, 0.25]], 9, "zero"), "values"),
+        ((np.empty((3, 0), dtype=int), np.empty((3, 0)), 9), "indices"),
     ],
 )
 def test_what_is_not_top_entries_is_refused(parts, argument):
@@ -138,6 +140,19 @@ def test_what_is_not_top_entries_is_refused(parts, argument):
 def test_what_is_missing_by_rounding_makes_no_entry_larger_than_those_that_are_kept():
     top = nacp.TopRows([[0, 1]], np.array([[1 - 1e-6, 1e-9]], dtype=np.float32), k=5)
     assert (top.toarray()[0, 1:] == top.values[0, 1]).all()
+
+
+def test_other_entries_may_be_zero_and_rows_may_be_picked():
+    probs = np.where(make_probs() < np.sort(make_probs())[:, -M:].min(axis=1)[:, None], 0, make_probs())
+    probs /= probs.sum(axis=1, keepdims=True)
+    top = top_of(probs, rest="zero")
+    np.testing.assert_array_equal(np.asarray(top), probs)
+    for rows in (slice(7, 90, 2), np.array([5, 3, 5])):
+        picked = top[rows]
+        assert (len(picked), picked.rest) == (len(probs[rows]), "zero")
+        np.testing.assert_array_equal(np.asarray(picked), probs[rows])
+    with pytest.raises(InputError, match="rows must be a slice or an array"):
+        top[3]
 
 
 def test_what_needs_all_entries_says_so():

@@ -101,6 +101,7 @@ def test_wrong_probabilities_are_refused_by_every_function_that_takes_them(case)
         ),
         (BAD_PROBS["logits"][0], {"normalize": True}, ["logits", "from_logits=True"]),
         (with_row([0, 1, np.nan, 3]), {"score": "precomputed"}, ["scores", "probs", "NaN", "row 2"]),
+        (PROBS, {"score": "precomputed", "normalize": True}, ["normalize divides probabilities"]),
         (PROBS[:, 0], {"score": "precomputed"}, ["scores", "(n, k)", f"({N},)"]),
         (PROBS, {"score": lambda p: p[:, :1]}, ["score", f"({N}, 1)", "one score per entry"]),
         (PROBS, {"score": lambda p: p * np.nan}, ["score", "NaN", "numbers"]),

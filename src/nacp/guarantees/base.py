@@ -94,16 +94,6 @@ class Problem:
         most = np.maximum(alpha * entries, -(1 - alpha) * entries).sum(axis=1).max()
         return float(least), float(most)
 
-    @property
-    def width(self) -> float:
-        """An upper bound of the width of `range` for every alpha; ``||W||`` without groups."""
-        if self.members is None:
-            low, high = self.inverse.subset_range()
-            return high - low
-        entries = self._entries()
-        positive, negative = np.maximum(entries, 0).sum(axis=1), np.maximum(-entries, 0).sum(axis=1)
-        return float(positive.max() + negative.max())
-
     def _entries(self) -> Floats:
         return self.inverse.entries(np.arange(self.k)[:, None], np.asarray(self.members))
 
@@ -237,7 +227,7 @@ class Guarantee(ABC):
     def excess_checked(self, m: int, alpha: float) -> float:
         """Return the excess of mean coverage over 1 - alpha with m checked labels alone.
 
-        It is alpha if m labels are too few. Like `find_checked`, it requires `takes_checked`.
+        It is alpha if m labels are too few. It requires `takes_checked` and a delta.
         """
         raise NotImplementedError
 

@@ -74,15 +74,6 @@ class Expected(Corrected):
             return bounded_excess(problem.n, low, high, 1 - problem.alpha)
         return _worst_case_of_classes(problem)
 
-    def excess_checked(self, m: int, alpha: float) -> float:
-        """Return the excess of split conformal prediction."""
-        rank = math.ceil((m + 1) * (1 - alpha) - 1e-9)
-        return rank / (m + 1) - (1 - alpha) if rank <= m else alpha
-
-    def checked_needed(self, excess: float, alpha: float) -> int | None:
-        sizes = range(1, math.ceil(1 / min(excess, alpha)) + 1)  # the largest of them is enough
-        return next(m for m in sizes if self.excess_checked(m, alpha) <= excess + 1e-12)
-
     def promise(self, alpha: float) -> str:
         gap = "" if self.rule == "worst-case" else ", less a gap that is estimated"
         return f"{on_average(alpha)}{gap}"
