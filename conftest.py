@@ -7,9 +7,9 @@ import pytest
 
 
 def pytest_collection_modifyitems(items):
-    """Tutorials take seconds each, so they are not part of the fast tier."""
+    """Tutorials and the quick start take seconds each, so they are not part of the fast tier."""
     for item in items:
-        if item.path.parent.name == "tutorials":
+        if item.path.parent.name == "tutorials" or item.path.name == "quick-start.md":
             item.add_marker(pytest.mark.slow)
 
 

@@ -159,6 +159,7 @@ def thresholds(way, guarantee):
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_pac_keeps_its_promise_with_several_labels_and_breaks_it_with_stacked_rows():
     error = math.sqrt(DELTA * (1 - DELTA) / RUNS)
