@@ -6,6 +6,7 @@ or ends the process. The files have some kilobytes, before they are decompressed
 """
 
 import argparse
+import csv
 import gzip
 import io
 import json
@@ -37,11 +38,7 @@ import safetensors.numpy
 from typer.testing import CliRunner
 
 import nacp
-from nacp import noise_from_annotators as noise_of
 from nacp.cli import app
-from nacp.cli.audit import read_audit
-from nacp.cli.inputs import read_annotations, read_class_list, read_groups, read_points
-from nacp.cli.sample import Points
 from nacp.coverage.grid import GRID, cells_of
 from nacp.engine import native
 from nacp.estimation import load as load_noise
@@ -54,8 +51,8 @@ SECONDS, MEMORY, BATCH = 10, 2**30, 250
 K, N = 4, 40
 NAMES = ["ant", "bee", "cat", "dog"]
 LABELS = np.repeat(np.arange(K), N // K)
-PROBS = 0.5 * np.random.default_rng(0).dirichlet(np.ones(K), size=N) + 0.5 * np.eye(K)[LABELS]
-VOTES = np.random.default_rng(1).integers(-1, 3, size=(30, 3))
+PROBS = np.random.default_rng(0).multinomial(64, 0.1 + 0.6 * np.eye(K)[LABELS]) / 64
+VOTES = np.where(np.random.default_rng(1).random((N, 3)) < 0.8, LABELS[:, None], -1)
 MATRIX = 0.9 * np.eye(K) + 0.1 / K
 KNOWN = {"noise": 0.1, "alpha": 0.4, "guarantee": "none"}
 
@@ -84,21 +81,24 @@ def parquet_file(table: pa.Table) -> bytes:
 
 def written() -> dict[str, list[tuple[str, bytes]]]:
     """Return the endings and bytes of valid files, by target."""
-    rows = [[*row, NAMES[label]] for row, label in zip(PROBS.round(3).tolist(), LABELS, strict=True)]
+    rows = [[*row, NAMES[label]] for row, label in zip(PROBS.tolist(), LABELS, strict=True)]
     table = [[*NAMES, "label"], *rows]
     objects = [{"id": i, "probs": row[:K], "label": row[K]} for i, row in enumerate(rows)]
     frame = pa.table(
         {name: PROBS[:, i] for i, name in enumerate(NAMES)} | {"label": [row[K] for row in rows]}
     )
     names, both = np.array(NAMES)[LABELS], {"probs": PROBS, "labels": LABELS}
-    choice = {"from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": ["cat"]}}
-    task = {"id": 1, "data": {"text": "x"}, "annotations": [{"completed_by": 1, "result": [choice]}]}
-    answer = {"value": "cat", "status": "submitted", "user_id": "u"}
-    record = {"id": "r", "fields": {"text": "x"}, "responses": {"kind": [answer]}}
-    record["suggestions"] = {"kind": {"value": "dog", "agent": "m", "score": 0.5}}
-    votes = [{"task": i // 2, "worker": "AB"[i % 2], "label": NAMES[i % 3]} for i in range(8)]
+    tasks, records = [], []
+    for i, name in enumerate(names.tolist()):
+        said = {"from_name": "kind", "to_name": "text", "type": "choices", "value": {"choices": [name]}}
+        each = [{"completed_by": user, "result": [said]} for user in (1, 2)]
+        tasks.append({"id": i, "data": {"text": "x"}, "annotations": each})
+        each = [{"value": name, "status": "submitted", "user_id": user} for user in "ab"]
+        suggested = {"kind": {"value": "dog", "agent": "m", "score": 0.5}}
+        records.append({"id": i, "fields": {}, "responses": {"kind": each}, "suggestions": suggested})
+    votes = [{"task": i // 2, "worker": "AB"[i % 2], "label": NAMES[i // 2 % 4]} for i in range(80)]
     cells = [list(votes[0]), *(list(vote.values()) for vote in votes)]
-    exports = [[task, task | {"id": 2}], [record, record | {"id": "s"}], votes, objects[:3]]
+    exports = [tasks, records, votes]
     packed = gzip.compress(lines(table, ","))
     return {
         "table": [("csv", lines(table, ",")), ("tsv", lines(table, "\t")), ("csv.gz", packed)],
@@ -112,7 +112,7 @@ def written() -> dict[str, list[tuple[str, bytes]]]:
             ("json", b'{"ant": "x", "bee": "x", "cat": "y", "dog": "y"}'),
             ("csv", b"a\nb\n" * (N // 2)),
         ],
-        "annotators": [("csv", lines(VOTES, ",")), ("npy", array_file(VOTES))],
+        "annotators": [("csv", b"a,b,c\n" + lines(VOTES, ",")), ("npy", array_file(VOTES))],
         "export": [
             *(("json", json.dumps(each).encode()) for each in exports),
             ("jsonl", lines(votes)),
@@ -153,11 +153,17 @@ def saved(folder: Path) -> dict[str, list[tuple[str, bytes]]]:
         )
     np.save(folder / "probs.npy", PROBS.astype(np.float32))
     np.save(folder / "labels.npy", LABELS)
-    (folder / "cal.json").write_bytes(found["calibration"][0][1])
-    words = f"audit choose {folder}/probs.npy {folder}/labels.npy --budget 9 -o {folder}/plan.csv"
+    (folder / "names.txt").write_text("\n".join(NAMES))
+    nacp.calibrate(PROBS, LABELS, **KNOWN, classes=NAMES).save(folder / "cal.json")
+    words = f"audit choose {folder}/probs.npy {folder}/labels.npy --budget 9 -o {folder}/audit.csv"
     CliRunner().invoke(app, words.split(), catch_exceptions=False)
-    plan = (folder / "plan.csv").read_text().replace(',,"{', ',2,"{')
-    return found | {"plan": [("csv", plan.encode())]}
+    rows = list(csv.reader((folder / "audit.csv").read_text().splitlines()))
+    at = rows[0].index("checked")
+    csv.writer(filled := io.StringIO()).writerows(
+        [rows[0], *([*row[:at], "2", *row[at + 1 :]] for row in rows[1:])]
+    )
+    plans = [("json", (folder / "audit.plan.json").read_bytes())]
+    return found | {"audit": [("csv", filled.getvalue().encode())], "plan": plans}
 
 
 # Mutations
@@ -376,59 +382,72 @@ def follower(kind: Any) -> Target:
     return read
 
 
-def plan(rng: Rng, folder: Folder) -> None:
-    """Calibrate with the table of an audit."""
-    opened = Points(probs=folder.probs, labels=folder.labels).open()
-    audit, clean = read_audit(folder.input("plan", rng), opened)
-    nacp.calibrate(opened.probs, opened.labels, clean=clean, audit=audit, alpha=0.4)
-
-
-def points(target: str) -> Target:
-    """Return the target that reads a file as probabilities, as labels, or as both."""
-
-    def read(rng: Rng, folder: Folder) -> None:
-        name = folder.input(target, rng) + pick(rng, ["", "", "", ":probs", ":label"])
-        both = pick(rng, [(name, name), (folder.probs, name), (name, folder.labels)])
-        probs, labels, classes = read_points(*both, drop=rng.random() < 0.2)
-        use(nacp.calibrate(probs, labels, **KNOWN, classes=classes), rng)
-
-    return read
-
-
-def groups(rng: Rng, folder: Folder) -> None:
-    """Calibrate with groups that were read."""
-    found = read_groups(folder.input("groups", rng), N, pick(rng, [None, NAMES]))
-    str(nacp.calibrate(PROBS, LABELS, **KNOWN, groups=found, small="merge"))
-
-
-def export(rng: Rng, folder: Folder) -> None:
+def labels(rng: Rng, folder: Folder) -> None:
     """Read the export of a labelling tool."""
     table = read_export(folder.input("export", rng))
     str(table), table.matrix(), table.checked
 
 
-def command(rng: Rng, folder: Folder) -> None:
-    """Run a command on a damaged file: it must end by itself, with a sentence if it fails."""
-    target = pick(rng, [each for each in folder.seeds if each not in ("monitor", "calibrator", "export")])
-    file, p, y = folder.input(target, rng), folder.probs, folder.labels
-    out, good = str(folder.path / f"out-{os.getpid()}."), str(folder.path / "cal.json")
+def words_of(target: str, file: str, folder: Folder, rng: Rng) -> list[str]:
+    """Return the words of a command that reads a file."""
+    p, y, good, out = (
+        folder.probs,
+        folder.labels,
+        str(folder.path / "cal.json"),
+        f"{folder.path}/out-{os.getpid()}.",
+    )
+    fit = ["calibrate", p, y, "--alpha", "0.4", "--out", f"{out}json"]
+    names = ["--classes", str(folder.path / "names.txt")]
+    noisy = ["--noise", "0.1", "--guarantee", "none"]
     if target == "calibration":
-        words = pick(rng, [["predict", file, p, "-o", f"{out}csv"], ["evaluate", file, p, y]])
-    elif target in ("noise", "plan", "classes", "groups"):
-        option = {"plan": "--audit"}.get(target, f"--{target}")
-        more = [] if target in ("noise", "plan") else ["--noise", "0.1"]
-        words = ["calibrate", p, y, "--alpha", "0.4", "--out", f"{out}json", option, file, *more]
-    elif target == "annotators":
-        words = ["noise", "annotators", "--labels", file]
-    else:
-        predict = ["predict", good, file, "-o", out + pick(rng, ["csv", "jsonl", "npz", "parquet"])]
-        calibrate = ["calibrate", file, file, "--noise", "0.1", "--out", f"{out}json"]
-        words = pick(rng, [predict, calibrate, ["evaluate", good, p, file]])
+        return pick(rng, [["predict", file, p, "-o", f"{out}csv"], ["evaluate", file, p, y]])
+    if target == "plan":  # the table names it
+        table = folder.seeds["audit"][0][1].replace(b"audit.plan.json", os.path.basename(file).encode())
+        Path(file).with_suffix(".csv").write_bytes(table)
+        return [*fit, "--audit", str(Path(file).with_suffix(".csv"))]
+    if target in ("noise", "audit"):
+        return [*fit, f"--{target}", file]
+    if target == "classes":
+        return [*fit, *noisy, "--classes", file]
+    if target == "groups":
+        return [*fit, *noisy, *names, "--small", "merge", "--groups", file]
+    if target in ("annotators", "export"):
+        return ["noise", "annotators", file, "--out", f"{out}json", *pick(rng, [[], names, names])]
+    key = pick(rng, ["", "", ":probs", ":label", ":labels"])
+    predict = ["predict", good, file, "-o", out + pick(rng, ["csv", "jsonl", "npz", "parquet"])]
+    calibrate = ["calibrate", file, file + key, *fit[3:], *noisy, *pick(rng, [[], names])]
+    return pick(
+        rng, [predict, calibrate, ["calibrate", p, file + key, *calibrate[3:]], ["evaluate", good, p, file]]
+    )
+
+
+def run(words: list[str]) -> int:
+    """Run a command, which must end by itself, and with a sentence if it fails; return its exit code."""
     result = CliRunner().invoke(app, words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    assert result.exit_code in (0, 1, 2, 3), result.output
+    assert result.exit_code in (0, 2, 3), result.output
     assert "\x1b[2J" not in result.output, "a terminal escape from a file"
+    return result.exit_code
+
+
+def command(target: str) -> Target:
+    """Return the target that runs commands on a file."""
+
+    def read(rng: Rng, folder: Folder) -> None:
+        run(words_of(target, folder.input(target, rng), folder, rng))
+
+    return read
+
+
+def check_seeds(folder: Folder, rng: Rng) -> None:
+    """Make sure that commands accept the valid files; inputs that all fail at once would tell nothing."""
+    for target in COMMANDS:
+        for ending, data in folder.seeds[target]:
+            path = folder.path / f"valid.{ending}"
+            path.write_bytes(data)
+            if all(run(words_of(target, str(path), folder, rng)) for _ in range(30)):
+                sys.exit(f"no command accepts the valid {ending} file of the target {target}")
 
 
 ARGUMENTS: dict[str, list[Any]] = {
@@ -576,17 +595,28 @@ def by_oracle(rng: Rng, folder: Folder) -> None:
     assert abs(min(max(estimate, 0), 1) - cal.estimate) < 1e-9, (cal.estimate, estimate)
 
 
+COMMANDS = [
+    "table",
+    "jsonl",
+    "npy",
+    "npz",
+    "safetensors",
+    "parquet",
+    "classes",
+    "groups",
+    "annotators",
+    "export",
+]
+COMMANDS += ["noise", "audit", "plan"]
 TARGETS: dict[str, Target] = {
     "calibration": lambda rng, folder: use(nacp.load(folder.input("calibration", rng)), rng),
-    "noise": lambda rng, folder: use(load_noise(folder.input("noise", rng)), rng),
+    "estimate": lambda rng, folder: use(load_noise(folder.input("noise", rng)), rng),
     **{
         kind.__name__.lower(): follower(kind)
         for kind in (nacp.Monitor, nacp.OnlineCalibrator, nacp.Calibrator)
     },
-    **{name: points(name) for name in ("table", "jsonl", "npy", "npz", "safetensors", "parquet")},
-    "classes": lambda rng, folder: use(read_class_list(folder.input("classes", rng)), rng),
-    "annotators": lambda rng, folder: use(noise_of(read_annotations(folder.input("annotators", rng))), rng),
-    **{each.__name__: each for each in (plan, groups, export, command, arguments, verbs, by_oracle)},
+    **{each.__name__: each for each in (labels, arguments, verbs, by_oracle)},
+    **{name: command(name) for name in COMMANDS},
 }
 
 
@@ -681,6 +711,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as path:
         folder, begun = Folder(Path(path)), time.monotonic()
+        warnings.simplefilter("ignore")
+        check_seeds(folder, np.random.default_rng(0))
         if options.only:
             warnings.simplefilter("ignore")
             target, number = options.only.split(":")

@@ -1,7 +1,8 @@
 """Change the library one operator or constant at a time, and see whether the fast tests notice.
 
-A mutant of a module is killed if a test that mirrors the module fails. The tests run on the NumPy engine and
-on a copy of the sources. Survivors are printed as differences: a test is missing, or the change is no change.
+A mutant of a module is killed if a test fails that imports the module or lies in the folder that mirrors its
+own. The tests run on the NumPy engine, on a copy of the sources. Survivors are printed as differences: a test
+is missing, or the change makes no difference.
 
     python scripts/mutate.py --sample 200 scores coverage guarantees stats groups audit calibrate.py
 """
@@ -11,6 +12,7 @@ import ast
 import difflib
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -82,14 +84,14 @@ def mutant(text: str, number: int) -> tuple[str, str]:
 
 
 def tests_of(module: Path) -> list[str]:
-    """Return the tests that mirror a module, those of the same name first."""
-    folder = ROOT / "tests" / module.parent
-    if module.parent == Path("."):
-        return [f"tests/test_{module.name}"]
-    return sorted(
-        (f"tests/{module.parent}/{each.name}" for each in folder.glob("test_*.py")),
-        key=lambda name: not name.endswith(f"test_{module.name}"),
-    )
+    """Return the tests that import a module or have its name, and then those beside them."""
+    name = ".".join(["nacp", *module.with_suffix("").parts])
+    parent, _, last = name.rpartition(".")
+    line = re.compile(rf"^(from {name} import|import {name}|from {parent} import .*\b{last}\b)", re.MULTILINE)
+    tests = [*(ROOT / "tests").rglob("test_*.py")]
+    named = {each for each in tests if line.search(each.read_text()) or each.name == f"test_{module.name}"}
+    beside = {each for each in tests if each.parent == ROOT / "tests" / module.parent != ROOT / "tests"}
+    return [*map(str, sorted(named)), *map(str, sorted(beside - named))]
 
 
 def is_killed(folder: Path, module: Path, seconds: float) -> bool | None:
