@@ -154,7 +154,8 @@ def saved(folder: Path) -> dict[str, list[tuple[str, bytes]]]:
     np.save(folder / "probs.npy", PROBS.astype(np.float32))
     np.save(folder / "labels.npy", LABELS)
     (folder / "names.txt").write_text("\n".join(NAMES))
-    nacp.calibrate(PROBS, LABELS, **KNOWN, classes=NAMES).save(folder / "cal.json")
+    np.save(folder / "named.npy", np.array(NAMES)[LABELS])
+    nacp.calibrate(PROBS, np.array(NAMES)[LABELS], **KNOWN, classes=NAMES).save(folder / "cal.json")
     words = f"audit choose {folder}/probs.npy {folder}/labels.npy --budget 9 -o {folder}/audit.csv"
     CliRunner().invoke(app, words.split(), catch_exceptions=False)
     rows = list(csv.reader((folder / "audit.csv").read_text().splitlines()))
@@ -407,10 +408,11 @@ def words_of(target: str, file: str, folder: Folder, rng: Rng) -> list[str]:
         return [*fit, "--audit", str(Path(file).with_suffix(".csv"))]
     if target in ("noise", "audit"):
         return [*fit, f"--{target}", file]
+    named = ["calibrate", p, str(folder.path / "named.npy"), *fit[3:], *noisy]
     if target == "classes":
-        return [*fit, *noisy, "--classes", file]
+        return [*named, "--classes", file]
     if target == "groups":
-        return [*fit, *noisy, *names, "--small", "merge", "--groups", file]
+        return [*named, *names, "--small", "merge", "--groups", file]
     if target in ("annotators", "export"):
         return ["noise", "annotators", file, "--out", f"{out}json", *pick(rng, [[], names, names])]
     key = pick(rng, ["", "", ":probs", ":label", ":labels"])

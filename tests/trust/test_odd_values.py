@@ -1,9 +1,13 @@
 """Values that were found by `scripts/fuzz.py` and by hand: each is refused in one sentence."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import nacp
+from nacp.cli import app
 from tests.refusals import refusal
 
 PROBS, LABELS = np.full((20, 4), 0.25), np.repeat(np.arange(4), 5)
@@ -28,3 +32,33 @@ def test_a_delta_whose_inverse_overflows_is_refused(guarantee):
     assert "and be at least 1e-300; found 5e-324" in refusal(guarantee, delta=5e-324)
     with pytest.warns(nacp.NoValidThresholdWarning, match=r"points (should|would) do"):
         nacp.calibrate(PROBS, LABELS, noise=0.1, guarantee=guarantee(delta=1e-300))
+
+
+def header(text):
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+DAMAGED = {
+    "a character that does not exist": np.full((20, 4), 2**31, "<u4").view("<U1"),
+    "records": np.zeros((20, 4), "V8"),
+    "no bytes": header("{'descr': '<U0', 'fortran_order': False, 'shape': (1099511627776, 4)}"),
+    "an open bracket": header("{'descr': '<f8', 'fortran_order': False, 'shape': (20, 4"),
+    "a negative shape": header("{'descr': '<f8', 'fortran_order': False, 'shape': (-5, 4)}"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_arrays_are_refused_by_every_reader(case, tmp_path, monkeypatch):
+    """Before: SystemError, TypeError, MemoryError, SyntaxError and OverflowError."""
+    monkeypatch.chdir(tmp_path)
+    np.save("probs.npy", PROBS)
+    if isinstance(DAMAGED[case], bytes):
+        Path("odd.npy").write_bytes(DAMAGED[case])
+    else:
+        np.save("odd.npy", DAMAGED[case])
+        refusal(nacp.noise_from_annotators, DAMAGED[case])
+    refusal(nacp.labels.read, "odd.npy")
+    calibrate, annotators = ["calibrate", "probs.npy", "odd.npy"], ["noise", "annotators", "odd.npy"]
+    for words in ([*calibrate, "--noise", "0.1"], annotators):
+        result = CliRunner().invoke(app, words)
+        assert (result.exit_code, result.output[:14]) == (2, "Error: odd.npy"), result.output

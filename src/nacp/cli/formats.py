@@ -24,6 +24,7 @@ import numpy as np
 
 from nacp._types import Array
 from nacp.errors import InputError
+from nacp.points import check_plain
 
 STDIN = "-"
 ARRAYS = (".npy", ".npz", ".safetensors")
@@ -173,6 +174,12 @@ def are_whole(cells: Sequence[str]) -> bool:
 
 def read_array(path: Path, key: str | None, usual: Sequence[str]) -> Array:
     """Read an array: the one with the key, or the only one, or a usual one; ``.npy`` is memory-mapped."""
+    array = _read_array(path, key, usual)
+    check_plain(array, str(path))
+    return array
+
+
+def _read_array(path: Path, key: str | None, usual: Sequence[str]) -> Array:
     if checked(path).suffix == ".npy":
         with _readable(path):
             return np.lib.format.open_memmap(path, mode="r")

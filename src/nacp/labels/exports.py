@@ -120,7 +120,9 @@ def _content(file: Path) -> Any:
     if ending == ".npy":
         try:
             return np.load(file, allow_pickle=False)
-        except (ValueError, EOFError):
+        except Exception as error:  # NumPy raises almost any error for damaged files
+            if isinstance(error, OSError) and error.filename:
+                raise
             raise InputError("labels", "cannot be read as .npy: it is damaged or something else") from None
     if ending == ".parquet":
         try:

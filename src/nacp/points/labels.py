@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,11 +25,23 @@ def plain_array(values: Any) -> Array:
         values = np.where(values.mask, None, values.data)
     array = np.asarray(values)
     if array.dtype.kind != "O":
+        check_plain(array)
         return array
     flat = [math.nan if is_missing(value) else value for value in array.ravel().tolist()]
     if all(isinstance(value, numbers.Real) for value in flat):
         return np.array(flat).reshape(array.shape)
     return array
+
+
+def check_plain(array: Array, name: str = "labels") -> None:
+    """Refuse records, and what only damaged files hold: empty values, characters that do not exist."""
+    kind = array.dtype
+    odd = kind.kind == "V" or not kind.itemsize
+    if kind.kind == "U" and not odd:
+        codes = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(kind.byteorder))
+        odd = codes.max(initial=0) > sys.maxunicode
+    if odd:
+        raise InputError(name, "must hold numbers or texts", found=f"damaged ones, or the type {kind}")
 
 
 def is_missing(value: Any) -> bool:
