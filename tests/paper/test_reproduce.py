@@ -20,7 +20,6 @@ from nacp.paper.experiments import EXPERIMENTS, Experiment, Run, kept_name, run_
 from nacp.paper.printed import Moments
 from nacp.paper.reproduce import NAMES, reproduce
 from nacp.paper.sources import folder_sources
-from nacp.paper.tables import Sheet, to_latex
 
 
 def small_file(folder, name, **more):
@@ -223,7 +222,7 @@ def everything(tmp_path_factory):
 def test_the_same_seed_gives_the_same_bytes(folder, tmp_path):
     small_file(folder, "some")
     for name in ("table2", "figure1", "sweep-size"):
-        endings = [".md", ".csv", ".tex", *[".png", ".svg"] * (name != "table2")]
+        endings = [".md", ".csv", *[".png", ".svg"] * (name != "table2")]
         made = {out: reproduce(name, Run(folder, 3), tmp_path / out)[1] for out in ("one", "two")}
         assert [path.suffix for path in made["one"]] == endings
         for one, two in zip(*made.values(), strict=True):
@@ -356,7 +355,7 @@ def test_without_matplotlib_there_are_tables_and_one_sentence(folder, tmp_path):
     assert result.stderr.strip().splitlines() == [
         "No figures were drawn: matplotlib is not installed (pip install 'nacp[plot]')."
     ]
-    assert sorted(p.suffix for p in tmp_path.glob("table3.*")) == [".csv", ".md", ".tex"]
+    assert sorted(p.suffix for p in tmp_path.glob("table3.*")) == [".csv", ".md"]
 
 
 def test_bad_data_get_one_sentence(folder, tmp_path):
@@ -416,18 +415,11 @@ def test_known_names_come_first(folder):
     assert [source.name for source in folder_sources(folder)] == ["cifar10", "imagenet", "apple", "zebra"]
 
 
-def test_latex_has_no_letters_that_need_a_package():
-    sheet = Sheet("T", ["Δ %", "a_b"], [("ε = 0.1 & more", [["1 ± 2", "∞ ≠ #"]])], ["a < b²"], ["Made."], [])
-    assert to_latex(sheet).isascii()
-
-
 @pytest.mark.usefixtures("with_figures")
 def test_names_of_files_do_not_break_a_table(folder, tmp_path):
-    """Nor do those of human labels: letters that LaTeX, Markdown or a figure would take for commands."""
+    """Nor do those of human labels: letters that Markdown or a figure would take for commands."""
     name = r"a_b%c&d#e$f{g}h^i~j\k|l"
     small_file(folder, name, **{f"noise_matrix_{name}": np.eye(10)})
-    text, (_, _, tex, *_) = reproduce("sweep-matrix", Run(folder, 2), tmp_path)
-    written = r"a\_b\%c\&d\#e\$f\{g\}h\textasciicircum{}i\textasciitilde{}j\textbackslash{}k$|$l"
-    assert tex.read_text().count(written) == 1 + 6  # the heading, and six methods
+    text, _ = reproduce("sweep-matrix", Run(folder, 2), tmp_path)
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1

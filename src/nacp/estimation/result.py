@@ -77,7 +77,7 @@ class NoiseEstimate:
         if self.approximate:
             return NoiseBasis(assumed, "if the interval of the noise, which is approximate, holds")
         if self.interval is None:
-            return NoiseBasis(assumed, "if the noise is exactly as estimated; its error is not known")
+            return NoiseBasis(assumed, "if the noise is exactly as estimated (the method gives no interval)")
         return NoiseBasis(assumed, "")
 
     def model_for(self, k: int, classes: Sequence[Any] | None = None) -> Noise:

@@ -103,8 +103,10 @@ class Problem:
         noise = UniformNoise(0.0) if self.noise is None else self.noise
         coverage, alpha, matrix = 1 - self.alpha, self.alpha, noise.matrix(self.k)
         ones = np.ones(self.k)
-        squares = (matrix.combine(_times_square, W).pull(ones) for W in self.inverse.blocks)
-        own = min(float(each.mean()) for each in squares)
+        own = math.inf
+        for W in self.inverse.blocks:
+            squares = matrix.combine(np.multiply, W).combine(np.multiply, W)
+            own = min(own, float(squares.pull(ones).mean()))
         if self.members is None:
             return math.sqrt(max(coverage * own - coverage**2, 0.0))
         # A point of the group varies like a hit; another point that is labelled as one of it is a miss.
@@ -125,10 +127,6 @@ class Problem:
         rate = self.noise.uniform_rate(self.k)
         assert rate is not None
         return rate
-
-
-def _times_square(first: Floats, second: Floats) -> Floats:
-    return first * second**2
 
 
 class Finding(NamedTuple):

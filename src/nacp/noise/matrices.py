@@ -39,16 +39,19 @@ class ClassMatrix(ABC):
         """Return the entries at the given rows and columns, which are broadcast."""
 
     @abstractmethod
-    def combine(self, function: Callable[..., Floats], *others: "ClassMatrix") -> "ClassMatrix":
-        """Return the matrix ``function(M[i, j], other[j, i], ...)``, for a function that keeps 0 at 0."""
+    def combine(self, function: Callable[..., Floats], other: "ClassMatrix | None" = None) -> "ClassMatrix":
+        """Return ``function(M[i, j])``, or with another matrix ``function(M[i, j], other[j, i])``.
+
+        The function must be 0 at 0.
+        """
 
     @abstractmethod
-    def push(self, weights: Floats) -> Floats:
-        """Return ``weights @ M``."""
+    def push(self, vector: Floats) -> Floats:
+        """Return ``vector @ M``."""
 
     @abstractmethod
-    def pull(self, values: Floats) -> Floats:
-        """Return ``M @ values``."""
+    def pull(self, vector: Floats) -> Floats:
+        """Return ``M @ vector``."""
 
     @abstractmethod
     def column_range(self) -> tuple[Floats, Floats]:
@@ -124,16 +127,16 @@ class DenseMatrix(ClassMatrix):
     def entries(self, rows: Ints, columns: Array) -> Floats:
         return self.values[rows, columns]
 
-    def combine(self, function: Callable[..., Floats], *others: ClassMatrix) -> "DenseMatrix":
-        return DenseMatrix(function(self.values, *(other.dense().T for other in others)))
+    def combine(self, function: Callable[..., Floats], other: ClassMatrix | None = None) -> "DenseMatrix":
+        return DenseMatrix(function(self.values) if other is None else function(self.values, other.dense().T))
 
     # einsum instead of @: after a product, the threads of BLAS spin, and slow down those that read rows.
-    def push(self, weights: Floats) -> Floats:
-        found: Floats = np.einsum("i,ij->j", weights, self.values)
+    def push(self, vector: Floats) -> Floats:
+        found: Floats = np.einsum("i,ij->j", vector, self.values)
         return found
 
-    def pull(self, values: Floats) -> Floats:
-        found: Floats = np.einsum("ij,j->i", self.values, values)
+    def pull(self, vector: Floats) -> Floats:
+        found: Floats = np.einsum("ij,j->i", self.values, vector)
         return found
 
     def column_range(self) -> tuple[Floats, Floats]:
@@ -162,18 +165,18 @@ class GroupedMatrix(ClassMatrix):
         shared = np.where(group == self._groups[columns], self._shared[group], 0.0)
         return shared + np.where(rows == columns, self.own[columns], 0.0)
 
-    def combine(self, function: Callable[..., Floats], *others: ClassMatrix) -> "GroupedMatrix":
-        matrices = [self, *(each for each in others if isinstance(each, GroupedMatrix))]
-        shared = function(*(each._shared for each in matrices))
-        diagonal = function(*(each._own + each._shared for each in matrices))
-        return GroupedMatrix(self._groups, diagonal - shared, shared)
+    def combine(self, function: Callable[..., Floats], other: ClassMatrix | None = None) -> "GroupedMatrix":
+        shared, diagonal = [self._shared], [self._own + self._shared]
+        if isinstance(other, GroupedMatrix):
+            shared, diagonal = [*shared, other._shared], [*diagonal, other._own + other._shared]
+        found = function(*shared)
+        return GroupedMatrix(self._groups, function(*diagonal) - found, found)
 
-    def push(self, weights: Floats) -> Floats:
-        sums = np.bincount(self._groups, weights, minlength=len(self._shared))
-        return self.own * weights + (self._shared * sums)[self._groups]
+    def push(self, vector: Floats) -> Floats:
+        sums = np.bincount(self._groups, vector, minlength=len(self._shared))
+        return self.own * vector + (self._shared * sums)[self._groups]
 
-    def pull(self, values: Floats) -> Floats:
-        return self.push(values)  # symmetric
+    pull = push  # The matrix is symmetric.
 
     def column_range(self) -> tuple[Floats, Floats]:
         diagonal = self._own + self._shared

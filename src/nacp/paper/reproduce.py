@@ -48,7 +48,7 @@ def reproduce(name: Name, run: Run, out: Path, progress: Progress | None = None)
     sheet, draw = _made(name, run, made, out / "cells", progress)
     out.mkdir(parents=True, exist_ok=True)
     paths = []
-    for ending, write in ((".md", tables.to_markdown), (".csv", tables.to_csv), (".tex", tables.to_latex)):
+    for ending, write in ((".md", tables.to_markdown), (".csv", tables.to_csv)):
         paths.append(out / f"{name}{ending}")
         write_text(paths[-1], write(sheet))
     if draw is not None and figures.available():

@@ -1,9 +1,9 @@
-"""The tables: our results beside the paper's, as Markdown, CSV and LaTeX."""
+"""The tables: our results beside the paper's, as Markdown and CSV."""
 
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 
@@ -185,43 +185,3 @@ def to_csv(sheet: Sheet) -> str:
     writer.writeheader()
     writer.writerows(records)
     return text.getvalue()
-
-
-_LATEX = str.maketrans(
-    {character: f"\\{character}" for character in "%&#_${}"}
-    | {character: f"${character}$" for character in "<>|"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    | {"±": r"$\pm$", "≠": r"$\neq$", "∞": r"$\infty$", "²": "$^2$"}
-    | {"Δ": r"$\Delta$", "ε": r"$\epsilon$", "α": r"$\alpha$", "δ": r"$\delta$"}
-)
-
-
-def to_latex(sheet: Sheet) -> str:
-    """Return a table as LaTeX: one tabular for each section, without packages.
-
-    Examples
-    --------
-    >>> from nacp.paper.tables import Sheet, to_latex
-    >>> print(to_latex(Sheet("Title", ["Δ"], [("Part", [["1 ± 2"]])], [], ["Made so."])))
-    % Title
-    % Made so.
-    \\subsection*{Part}
-    \\begin{tabular}{l}
-    $\\Delta$ \\\\ \\hline
-    1 $\\pm$ 2 \\\\
-    \\end{tabular}
-    """
-
-    def line(cells: Iterable[str]) -> str:
-        return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\"
-
-    lines = [f"% {each}" for each in (sheet.title, *sheet.origin)]
-    for heading, rows in sheet.sections:
-        lines += [
-            rf"\subsection*{{{heading.translate(_LATEX)}}}",
-            rf"\begin{{tabular}}{{{'l' * len(sheet.columns)}}}",
-            line(sheet.columns) + r" \hline",
-            *map(line, rows),
-            r"\end{tabular}",
-        ]
-    return "\n".join([*lines, *(rf"\par {note.translate(_LATEX)}" for note in sheet.notes)]) + "\n"
