@@ -78,14 +78,14 @@ class ClaimCheck(NamedTuple):
             f"the {self.checked:,} checked labels say {100 * self.found:.1f}% ± {100 * self.error:.1f}%"
         )
         if self.undecided:
-            said += f" (undecided, counted as misses: {self.undecided:,})"
-        result = "no contradiction, as far as this many labels can show. Not to depend on it,"
+            said += f" ({self.undecided:,} undecided ones count as misses)"
+        result = "No contradiction, as far as this many labels can show."
         if self.short:
-            result = "it claims too much. Do not rely on its promise;"
+            result = "The model claims too much: do not rely on its promise."
         elif self.generous:
-            result = "it claims too little, and sets are larger than need be;"
-        use = "calibrate with these labels, clean= (--clean), which assumes nothing about the noise"
-        return wrapped(f"{said}: {result} {use}.")
+            result = "The model claims too little: sets are larger than necessary."
+        use = "A calibration with these labels, clean= (--clean), assumes nothing about the noise."
+        return wrapped(f"{said}. {result} {use}")
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,10 @@ class Diagnosis:
                 "in that of the columns."
             )
         return (
-            f"The noise model is not rejected at {level}: nothing contradicts it; no share of true "
-            "labels comes out negative, up to sampling errors. An understated rate cannot be seen in "
-            "this way: of uniform noise it makes sets too large; of a matrix it may make them too small."
+            f"The noise model is not rejected at {level}: nothing contradicts it, as no estimated share of "
+            "true labels is significantly negative. A rate that is too small passes this test: under "
+            "uniform noise it makes sets too large, under a matrix it may make them too small. Checked "
+            "labels detect it."
         )
 
     def _repr_html_(self) -> str:

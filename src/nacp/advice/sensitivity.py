@@ -60,7 +60,7 @@ class Sensitivity(Printout):
         """The rows as text."""
         forms = (".4g", ".6g", ".4f", ".4f", ",.2f")
         rows = [[format(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
-        return [TextTable([["stated rate", "threshold", "believed", "coverage", "mean size"], *rows], 0)]
+        return [TextTable([["stated rate", "threshold", "estimate", "coverage", "mean size"], *rows], 0)]
 
     @property
     def sentences(self) -> list[tuple[str, str]]:
