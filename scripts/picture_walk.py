@@ -87,7 +87,7 @@ def main() -> None:
     folder = Path(sys.argv[1]).resolve()
     for name, page, size in (
         ("table", table(folder), (900, 200)),
-        ("terminal", terminal(folder), (900, 496)),
+        ("terminal", terminal(folder), (900, 552)),
     ):
         path = folder / f"{name}.html"
         path.write_text(page, encoding="utf-8")
