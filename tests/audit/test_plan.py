@@ -15,7 +15,7 @@ from nacp.paper import twins
 from nacp.stats.counts import allowed_misses, share_of_look
 from nacp.stats.strata import strata_variance
 from nacp.wrapping import on_one_line
-from tests.audit.simulation import points, posterior_of
+from tests.audit.simulation import assert_seldom_short, coverage_of, points, posterior_of, samples
 
 PLAN = {"budget": 80, "alpha": 0.2}
 
@@ -44,25 +44,17 @@ def test_a_plan_picks_at_random_in_two_strata_and_never_from_the_pilot():
 
 @pytest.mark.slow
 def test_the_promise_holds_for_chosen_checks_under_noise_that_depends_on_the_input():
-    delta, alpha, runs, n = 0.1, 0.2, 60, 2000
-    probs, truth, noisy = points(40_000, 5, 33)
-    own = np.sort(1 - probs[np.arange(len(truth)), truth].astype(np.float64))
-    rng = np.random.default_rng(34)
-    coverages, left = [], []
-    for run in range(runs):
-        some = rng.choice(len(truth), n, replace=False)
-        plan = nacp.choose_audit(probs[some], noisy[some], random_state=run, **PLAN)
-        options = {"alpha": alpha, "delta": delta, "audit": plan}
-        rows = plan.rows
-        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
-        coverages.append(np.searchsorted(own, cal.threshold, side="right") / len(own))
-        rows = rows[rng.random(len(rows)) < 0.7]  # the rest stays unchecked, at random
-        cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
-        left.append(np.searchsorted(own, cal.threshold, side="right") / len(own))
+    delta, alpha, coverages, left = 0.1, 0.2, [], []
+    for run, rng, probs, truth, noisy in samples(60, 2000):
+        plan = nacp.choose_audit(probs, noisy, random_state=run, **PLAN)
+        unchecked = plan.rows[rng.random(len(plan)) < 0.7]  # the rest stays unchecked, at random
+        for rows, found in ((plan.rows, coverages), (unchecked, left)):
+            options = {"alpha": alpha, "delta": delta, "audit": plan}
+            cal = nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), **options)
+            found.append(coverage_of(cal.threshold))
         assert "of whose 80 the others were left out at random" in cal.assumptions
     for found in (coverages, left):
-        short = np.mean(np.array(found) < 1 - alpha - 0.002)
-        assert short <= delta + 4 * math.sqrt(delta * (1 - delta) / runs)
+        assert_seldom_short(found, alpha, delta)
 
 
 @pytest.mark.parametrize(("outside", "alpha"), [(0.02, 0.05), (0.1, 0.1), (0.12, 0.2), (0.3, 0.1)])
@@ -193,23 +185,18 @@ def test_the_chance_that_some_look_is_short_is_at_most_delta(m, alpha, delta, lo
 @pytest.mark.slow
 def test_the_promise_holds_at_all_looks_together():
     """Also where checking stops at the first sets that are small enough."""
-    delta, alpha, runs, looks, n = 0.2, 0.2, 100, 5, 600
-    probs, truth, noisy = points(40_000, 5, 33)
-    own, short = np.sort(1 - probs[np.arange(len(truth)), truth].astype(np.float64)), 0
-    rng = np.random.default_rng(34)
-    for run in range(runs):
-        some = rng.choice(len(truth), n, replace=False)
-        plan = nacp.choose_audit(probs[some], noisy[some], **PLAN, random_state=run, looks=looks)
-        worst = 1.0
+    delta, alpha, worst = 0.2, 0.2, []
+    for run, _, probs, truth, noisy in samples(100, 600):
+        plan = nacp.choose_audit(probs, noisy, **PLAN, random_state=run, looks=5)
+        found, options = [], {"alpha": alpha, "delta": delta, "audit": plan}
         for stop in plan.stops:
             rows = plan.rows[:stop]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
-                options = {"alpha": alpha, "delta": delta, "audit": plan}
-                cal = nacp.calibrate(probs[some], noisy[some], clean=(rows, truth[some][rows]), **options)
-            worst = min(worst, np.searchsorted(own, cal.threshold, side="right") / len(own))
-        short += worst < 1 - alpha - 0.002
-    assert short / runs <= delta + 2.5 * math.sqrt(delta * (1 - delta) / runs)
+                cal = nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), **options)
+            found.append(coverage_of(cal.threshold))
+        worst.append(min(found))
+    assert_seldom_short(worst, alpha, delta)
 
 
 def test_a_look_spends_its_part_of_delta_and_says_which_it_is(tmp_path):
