@@ -16,7 +16,7 @@ from nacp.cli import reproduce as reproducing
 from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
 from nacp.paper import corrections, experiments, figures, printed, twins
-from nacp.paper.experiments import EXPERIMENTS, Experiment, Run, kept_name, run_experiment
+from nacp.paper.experiments import EXPERIMENTS, Experiment, Run, run_experiment
 from nacp.paper.printed import Moments
 from nacp.paper.reproduce import NAMES, reproduce
 from nacp.paper.sources import folder_sources
@@ -171,7 +171,7 @@ def test_cells_that_no_network_could_change(data, tmp_path):
     """Noisy-CP at k (0.9 - 0.8 F^c)/0.2, NR-CP at the target, full sets if the correction exceeds 0.1."""
     run = Run(splits=20)
     settings = [s for s in experiments.table1(run).settings if s.source.name == data and s.score != "raps"]
-    rows = run_experiment(Experiment("some", "Some", settings), run, tmp_path)
+    rows = run_experiment(Experiment("some", "Some", settings), run)
     assert len(rows) == 2 * 6
     for row in rows:
         n, k = row.n, row.k
@@ -184,16 +184,6 @@ def test_cells_that_no_network_could_change(data, tmp_path):
             assert row.moments == ((k, 0), (100, 0))
         if row.method == "NACP":
             assert row.below == 0
-
-
-def test_noise_drawn_once_is_the_same_for_all_splits():
-    labels = np.arange(5000) % 10
-    once = Run(noise_per="dataset")
-    drawn = once.fixed_noise(labels, 10, nacp.UniformNoise(0.2))
-    np.testing.assert_array_equal(drawn, once.fixed_noise(labels, 10, nacp.UniformNoise(0.2)))
-    # 0.2 * 9/10 of the labels change.
-    assert abs(np.mean(drawn != labels) - 0.18) < 4 * math.sqrt(0.18 * 0.82 / 5000)
-    assert Run().fixed_noise(labels, 10, nacp.UniformNoise(0.2)) is None
 
 
 # How a run behaves.
@@ -242,59 +232,12 @@ def test_table_3_needs_imagenet(folder, tmp_path, monkeypatch, what):
 
 
 @pytest.mark.slow
-def test_progress_grows_and_a_setting_of_two_tables_is_computed_once(everything):
-    data, out, done = everything
+def test_progress_grows_until_all_is_done(everything):
+    data, _, done = everything
     run = Run(data, 3)
     settings = [setting for make in EXPERIMENTS.values() for setting in make(run).settings]
     assert done == sorted(done)
     assert done[-1] == 3 * len(settings)
-    once = {kept_name(setting, run) for setting in settings}
-    assert {path.name for path in (out / "cells").iterdir()} == once
-    assert len(once) < len(settings)
-
-
-def test_an_interrupted_run_goes_on_where_it_stopped(folder, tmp_path):
-    small_file(folder, "some")
-    run, kept = Run(folder, 3), tmp_path / "out" / "cells"
-    table1 = experiments.table1(run)
-    run_experiment(replace(table1, settings=table1.settings[:2]), run, kept)
-    finished = {path: path.stat().st_mtime_ns for path in kept.iterdir()}
-    assert {path.name for path in finished} == {kept_name(s, run) for s in table1.settings[:2]}
-    resumed, _ = reproduce("table1", run, tmp_path / "out")
-    assert len(list(kept.iterdir())) == 3
-    assert all(path.stat().st_mtime_ns == written for path, written in finished.items())
-    whole, _ = reproduce("table1", run, tmp_path / "other")
-    assert resumed == whole
-
-
-def test_damaged_results_and_other_data_are_computed_anew(folder, tmp_path):
-    small_file(folder, "some")
-    first, _ = reproduce("table1", Run(folder, 3), tmp_path)
-    path = next((tmp_path / "cells").iterdir())
-    path.write_bytes(path.read_bytes()[:100])
-    assert reproduce("table1", Run(folder, 3), tmp_path)[0] == first
-    probs, labels = twins.simulate("cifar10", n=400, random_state=2)
-    before = read_csv(tmp_path / "table1.csv")
-    np.savez(folder / "some.npz", probs=probs, labels=labels)
-    reproduce("table1", Run(folder, 3), tmp_path)
-    assert [row["size"] for row in read_csv(tmp_path / "table1.csv")] != [row["size"] for row in before]
-
-
-def test_results_are_kept_only_for_the_same_code_seed_and_methods(monkeypatch):
-    run = Run(splits=3)
-    setting = experiments.table1(run).settings[0]
-    unaware = [replace(method, noise_aware=False) for method in setting.methods]
-    names = [
-        kept_name(setting, run),
-        kept_name(setting, replace(run, seed=1)),
-        kept_name(setting, replace(run, noise_per="dataset")),
-        kept_name(replace(setting, splits=4), run),
-        kept_name(replace(setting, methods=setting.methods[:-1]), run),
-        kept_name(replace(setting, methods=unaware), run),
-        kept_name(replace(setting, noise=nacp.UniformNoise(0.1)), run),
-    ]
-    monkeypatch.setattr(experiments, "_code_digest", lambda: "other")
-    assert len({*names, kept_name(setting, run)}) == 8
 
 
 def test_what_is_wrong_with_a_file_names_it(folder, tmp_path):
@@ -302,7 +245,7 @@ def test_what_is_wrong_with_a_file_names_it(folder, tmp_path):
     run = Run(folder, 3)
     setting = replace(experiments.table1(run).settings[0], calibration=1000)
     with pytest.raises(ValueError, match=r"some\.npz: calibration must leave points for testing"):
-        run_experiment(Experiment("some", "Some", [setting]), run, tmp_path)
+        run_experiment(Experiment("some", "Some", [setting]), run)
 
 
 def test_csv_files_have_the_same_ids_and_the_difference_from_the_paper(folder, tmp_path, monkeypatch):
@@ -322,7 +265,7 @@ def test_csv_files_have_the_same_ids_and_the_difference_from_the_paper(folder, t
     assert "size_diff_sd" not in table1[0]  # not the paper's network
     twin = experiments.table1(Run(splits=3)).settings[0]
     experiment = Experiment("some", "Some", [twin], versus_paper=True)
-    for row in run_experiment(experiment, Run(splits=3), tmp_path):
+    for row in run_experiment(experiment, Run(splits=3)):
         spread = math.hypot(row.size_sd, row.paper_size_sd)
         assert row.size_diff_sd * spread == pytest.approx(row.size - row.paper_size)
         spread = math.hypot(row.coverage_sd, row.paper_coverage_sd)
@@ -343,7 +286,7 @@ def test_labels_that_people_gave_are_used_as_they_are(folder, tmp_path):
     settings = experiments.sweep_matrix(run).settings
     assert [s.human for s in settings if s.source.name == "some"] == [None, None, "kind", None]
     experiment = Experiment("some", "Some", [s for s in settings if s.human])
-    by_method = {row.method: row for row in run_experiment(experiment, run, tmp_path)}
+    by_method = {row.method: row for row in run_experiment(experiment, run)}
     assert by_method["NR-CP"].size == pytest.approx(by_method["CP (oracle)"].size, abs=0.05)
     assert by_method["Noisy-CP"].size == by_method["CP (oracle)"].size
 

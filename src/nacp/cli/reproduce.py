@@ -13,7 +13,6 @@ from nacp.paper.experiments import (
     DIRECT_SPLITS,
     EXPERIMENTS,
     SWEEP_SPLITS,
-    NoisePer,
     NothingToRun,
     Run,
     Setting,
@@ -51,15 +50,12 @@ def reproduce_command(
     random_state: Annotated[
         int, typer.Option(min=0, help="The seed of the splits and of the label noise.")
     ] = 0,
-    noise_per: Annotated[
-        NoisePer, typer.Option(help="Draw label noise for each split, or once for each data set.")
-    ] = "split",
 ) -> None:
     """Make the tables and figures of the paper again, beside the printed numbers.
 
-    An interrupted run goes on where it stopped. The same random state gives the same files.
+    The same random state gives the same files.
     """
-    run = Run(data, splits, random_state, noise_per)
+    run = Run(data, splits, random_state)
     for sentence in left_out(run.folder) if run.folder else ():
         typer.echo(sentence, err=True)
     settings_of: dict[Name, list[Setting]] = {}

@@ -50,15 +50,8 @@ def table2(run: Run) -> list[CorrectionRow]:
         n, k = source.shape[0] // 2, source.shape[1]
         for rate in TABLE2_RATES:
             noise = UniformNoise(rate)
-            fixed = run.fixed_noise(labels, k, noise)
-            drawn = (
-                draw_split(labels, k, noise if fixed is None else None, n, run.seed, split)
-                for split in range(run.splits)
-            )
-            counts = (
-                np.bincount((noisy if fixed is None else fixed)[chosen], minlength=k)
-                for chosen, noisy in drawn
-            )
+            drawn = (draw_split(labels, k, noise, n, run.seed, split) for split in range(run.splits))
+            counts = (np.bincount(noisy[chosen], minlength=k) for chosen, noisy in drawn)
             found = _corrections((source.name, source.path is None), n, k, rate, counts)
             rows += map(_beside_paper, found)
     return rows

@@ -3,22 +3,16 @@
 An experiment is a list of settings, each of them one classifier, one score and one noise model.
 """
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
-from functools import cache
-from importlib.metadata import version
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-import nacp
-from nacp._types import Floats, Ints
-from nacp.files import write_text
+from nacp._types import Floats
 from nacp.guarantees import as_guarantee
 from nacp.noise import GroupNoise, Noise, UniformNoise
 from nacp.paper import printed
@@ -37,7 +31,6 @@ SWEEP_SCORE = "hps"
 # Guarantees that test thresholds run split by split.
 DIRECT_SPLITS = 20
 
-NoisePer: TypeAlias = Literal["split", "dataset"]
 Progress: TypeAlias = Callable[[str, int], object]
 
 
@@ -50,13 +43,12 @@ class Run:
     """The arguments of one run.
 
     The data are those of `folder`, or the simulated twins. Each data set is split at random `splits` times
-    into calibration and test points; `noise_per` says whether label noise is drawn anew for each split.
+    into calibration and test points, and label noise is drawn anew for each split.
     """
 
     folder: Path | None = None
     splits: int = 1000
     seed: int = 0
-    noise_per: NoisePer = "split"
 
     def titled(self, title: str) -> str:
         """Add to a title what was run: the twins, or the data of a folder, by its name."""
@@ -69,12 +61,6 @@ class Run:
         if self.folder is None:
             return [Source(name) for name in twins]
         return [source for source in folder_sources(self.folder) if source.name.startswith(prefix)]
-
-    def fixed_noise(self, labels: Ints, k: int, noise: Noise) -> Ints | None:
-        """Return noisy labels for all splits, if they are to be drawn once."""
-        if self.noise_per == "split":
-            return None
-        return noise.sample(labels, k, np.random.default_rng([self.seed, 0, 1]))
 
 
 @dataclass(frozen=True)
@@ -171,52 +157,25 @@ class Row(Cell):
         return None if cell is None else (cell, bool(self.simulated), same)
 
 
-def run_experiment(
-    experiment: Experiment, run: Run, kept: Path, progress: Progress | None = None
-) -> list[Row]:
-    """Run an experiment, or what of it is not yet in the folder of results that are kept.
+def run_experiment(experiment: Experiment, run: Run, progress: Progress | None = None) -> list[Row]:
+    """Run an experiment.
 
     `progress` is called with the title of a setting and the number of its splits that have been done.
     """
     rows: list[Row] = []
     for setting in experiment.settings:
-        path = kept / kept_name(setting, run)
-        try:
-            found = [Row(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
-        except (OSError, ValueError, TypeError):  # there is none, or it is damaged
-            with setting.source.named():
-                found = list(_run_setting(setting, run, progress))
-            kept.mkdir(parents=True, exist_ok=True)
-            write_text(path, json.dumps([asdict(row) for row in found]))
+        with setting.source.named():
+            found = list(_run_setting(setting, run, progress))
         if progress is not None:
             progress(setting.title, setting.splits)
         rows += map(_beside_paper, found) if experiment.versus_paper else found
     return rows
 
 
-def kept_name(setting: Setting, run: Run) -> str:
-    """Return the name of the file that keeps the results of a setting: a digest of what determines them."""
-    versions = [version(module) for module in ("numpy", "scipy")]
-    known = setting, setting.source.fingerprint, run.seed, run.noise_per, ALPHA, versions, _code_digest()
-    digest = hashlib.sha256(repr(known).encode()).hexdigest()
-    return f"{setting.source.name}-{setting.score}-{digest[:16]}.json"
-
-
-@cache
-def _code_digest() -> str:
-    """Return a digest of the package."""
-    package = Path(nacp.__file__).parent
-    files = sorted(path for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
 def _run_setting(setting: Setting, run: Run, progress: Progress | None) -> Iterator[Row]:
     source, data = setting.source, setting.source.load()
     total, k = data.probs.shape
-    if setting.human is not None:
-        noisy = data.human[setting.human][1]
-    else:
-        noisy = run.fixed_noise(data.labels, k, setting.noise)
+    noisy = None if setting.human is None else data.human[setting.human][1]
     found = run_splits(
         data.probs,
         data.labels,

@@ -23,7 +23,7 @@ NAMES: tuple[Name, ...] = get_args(Name)
 def origin(name: Name, run: Run) -> list[str]:
     """Return how a table or figure is made: the command, the versions, the seed and the data."""
     data = "" if run.folder is None else " --data DIR"
-    options = f"--splits {run.splits} --random-state {run.seed} --noise-per {run.noise_per}"
+    options = f"--splits {run.splits} --random-state {run.seed}"
     used = ["numpy", "scipy", *(["matplotlib"] if figures.available() else [])]
     versions = [f"nacp {nacp.__version__}", *(f"{module} {version(module)}" for module in used)]
     lines = [
@@ -41,11 +41,11 @@ def origin(name: Name, run: Run) -> list[str]:
 def reproduce(name: Name, run: Run, out: Path, progress: Progress | None = None) -> tuple[str, list[Path]]:
     """Make one table or figure of the paper, and write it to files in the folder `out`.
 
-    Results of single settings are kept in its folder ``cells``. `progress` is called with the title of a
-    setting and the number of its splits that have been done. Returns the table as Markdown, and the files.
+    `progress` is called with the title of a setting and the number of its splits that have been done.
+    Returns the table as Markdown, and the files.
     """
     made = origin(name, run)
-    sheet, draw = _made(name, run, made, out / "cells", progress)
+    sheet, draw = _made(name, run, made, progress)
     out.mkdir(parents=True, exist_ok=True)
     paths = []
     for ending, write in ((".md", tables.to_markdown), (".csv", tables.to_csv)):
@@ -57,7 +57,7 @@ def reproduce(name: Name, run: Run, out: Path, progress: Progress | None = None)
 
 
 def _made(
-    name: Name, run: Run, made: list[str], kept: Path, progress: Progress | None
+    name: Name, run: Run, made: list[str], progress: Progress | None
 ) -> tuple[tables.Sheet, "Callable[[], Figure] | None"]:
     """Return a table, and a function that draws its figure if it has one."""
     if name == "table2":
@@ -69,7 +69,7 @@ def _made(
         sheet = tables.corrections_sheet(title, of_draws, made)
         return sheet, lambda: figures.corrections_figure(of_draws, title)
     experiment = EXPERIMENTS[name](run)
-    rows = run_experiment(experiment, run, kept, progress)
+    rows = run_experiment(experiment, run, progress)
     sheet = tables.splits_sheet(experiment, rows, made)
     if name in ("sweep-noise", "sweep-size"):
         varied, label = ("rate", "noise rate ε") if name == "sweep-noise" else ("n", "calibration points")
