@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -68,7 +69,7 @@ def test_a_column_is_found_by_its_name_and_never_compared_with_itself():
         assert "is given twice" in done("noise", "audit", noisy, clean, *names, code=2)
         assert "is given twice" in done("calibrate", "p.csv", noisy, "--clean", clean, code=2)
     done("noise", "audit", "audit.csv", "audit.csv", *names)  # label, and checked
-    found = nacp.noise_from_audit(NOISY, TRUE, k=K, classes=NAMES)
+    found = nacp.noise_from_audit(NAMED, NAMED_TRUE, classes=NAMES)
     assert nacp.estimation.load("noise.json") == found
 
 
@@ -105,49 +106,35 @@ def test_columns_that_are_no_class_are_left_out_where_it_is_known_which_are():
 @pytest.mark.parametrize("column", ["id", "ITEMS", "photo", ""])
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "npz"])
 def test_files_are_joined_by_ids_in_any_order(kind, column):
-    frame = pd.DataFrame({"label": NOISY, "checked": TRUE, column: IDS}, index=None)
-    some = frame.iloc[ORDER[:200]]
-    option = ["--id", "photo"] if column == "photo" else []
-    for name, part in {"all": frame.iloc[ORDER], "some": some}.items():
+    column = column if kind == "csv" else column or "id"  # pandas writes a column without a name
+    frame = pd.DataFrame({column: IDS, "label": NAMED, "checked": NAMED_TRUE})
+    for name, part in {"all": frame.iloc[ORDER], "some": frame.iloc[ORDER[:200]]}.items():
         if kind == "npz":
-            np.savez(
-                f"{name}.npz",
-                labels=part.label,
-                checked=part.checked,
-                **{column or "id": np.array(part[column], str)},
-            )
+            np.savez("some.npz", **{each: np.array(part[each], dtype=str) for each in frame})
+            Path("some.npz").rename(f"{name}.npz")
         elif kind == "csv":
-            part[[column, "label", "checked"]].to_csv(f"{name}.csv", index=False)
-        elif column == "":
-            part.set_index("", drop=False)[["", "label", "checked"]].to_csv(f"{name}.csv", index=False)
+            part.to_csv(f"{name}.csv", index=False)
         elif kind == "jsonl":
             part.to_json(f"{name}.jsonl", orient="records", lines=True)
         else:
             part.to_parquet(f"{name}.parquet", index=False)
-    kind = "csv" if column == "" and kind != "npz" else kind
-    write("p.csv", [[column or "id", *NAMES], *WITH_IDS[1:]])
+    write("p.csv", [[column, *NAMES], *WITH_IDS[1:]])
+    option = ["--id", "photo"] if column == "photo" else []
     wanted = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none").threshold
-    assert threshold("p.csv", f"all.{kind}:label" if kind != "npz" else "all.npz", *NOISE, *option) == wanted
+    assert threshold("p.csv", f"all.{kind}:label", *NOISE, *option) == wanted
     # A part of the labels, and a part of the checked ones.
-    labels = f"some.{kind}:label" if kind != "npz" else "some.npz"
-    said = done("calibrate", "p.csv", labels, *NOISE, *option)
-    absent = sorted(ORDER[200:])[:3]
+    said = done("calibrate", "p.csv", f"some.{kind}:label", *NOISE, *option)
+    kept, absent = np.sort(ORDER[:200]), np.sort(ORDER[200:])
     assert (
         f"Left out: 100 of 300 rows of p.csv that some.{kind} does not have, such as p{absent[0]}, p" in said
     )
-    kept = np.sort(ORDER[:200])
     found = nacp.calibrate(PROBS[kept], NOISY[kept], noise=0.2, guarantee="none")
     assert nacp.load("cal.json").threshold == found.threshold
-    clean = np.where(np.isin(np.arange(N), kept), TRUE, -1)
-    for where in (("p.csv", "all"), ("probs.npy", "y.csv")):
-        if where[0] == "probs.npy":
-            if option:
-                continue
-            given = (*where, "--classes", "names.txt")  # the labels name the rows
-        else:
-            given = ("p.csv", f"all.{kind}:label" if kind != "npz" else "all.npz")
-        found = threshold(*given, "--clean", f"some.{kind}:checked", *option)
-        assert found == nacp.calibrate(PROBS, NOISY, clean=clean).threshold
+    wanted = nacp.calibrate(PROBS, NOISY, clean=(kept, TRUE[kept])).threshold
+    clean = ("--clean", f"some.{kind}:checked")
+    assert threshold("p.csv", f"all.{kind}:label", *clean, *option) == wanted
+    if column != "photo":  # else no other file of these has it
+        assert threshold("probs.npy", "y.csv", "--classes", "names.txt", *clean) == wanted
 
 
 def test_rows_without_a_partner_are_counted_and_named():
@@ -170,9 +157,8 @@ def test_rows_without_a_partner_are_counted_and_named():
     assert threshold("p.csv", "numbered.csv", *NOISE) == wanted
     pd.DataFrame(PROBS[ORDER], columns=NAMES, index=ORDER).to_csv("turned.csv")
     assert threshold("turned.csv", "numbered.csv", *NOISE) == wanted
-    assert "--id names a column, and p.csv has none" in done(
-        "predict", "found.json", "probs.npy", "--id", "x", code=2
-    ).replace("probs.npy", "p.csv")
+    said = done("predict", "found.json", "probs.npy", "--id", "x", code=2)
+    assert "--id names a column, and probs.npy has none" in said
 
 
 def test_groups_truth_and_pairs_are_joined_too():
@@ -190,7 +176,7 @@ def test_groups_truth_and_pairs_are_joined_too():
         "--groups",
         "about.csv:side",
     )
-    wanted = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none", groups=np.array(side), classes=NAMES)
+    wanted = nacp.calibrate(PROBS, NAMED, noise=0.2, guarantee="none", groups=np.array(side), classes=NAMES)
     assert nacp.load("cal.json").thresholds == wanted.thresholds
     sets = wanted.predict_set(PROBS, groups=np.array(side))
     told = printed_json("evaluate", "cal.json", "p.csv", "about.csv", "--groups", "about.csv:side", code=None)
@@ -198,14 +184,15 @@ def test_groups_truth_and_pairs_are_joined_too():
     done("predict", "cal.json", "p.csv", "--groups", "about.csv:side", "-o", "sets.jsonl")
     assert [sorted(line["labels"]) for line in json_lines("sets.jsonl")] == sets.to_lists()
     done("noise", "audit", "y.csv", "about.csv:truth", "--classes", "names.txt")
-    assert nacp.estimation.load("noise.json") == nacp.noise_from_audit(NOISY, TRUE, k=K, classes=NAMES)
+    assert nacp.estimation.load("noise.json") == nacp.noise_from_audit(NAMED, NAMED_TRUE, classes=NAMES)
 
 
 @pytest.mark.parametrize("where", ["probs", "labels", "items"])
 def test_ids_are_carried_into_the_table_to_fill_in(where):
+    write("bare.csv", [["label"], *([each] for each in NAMED)])
     write("i.csv", [["text", "id"], *((f"text {IDS[i]}", IDS[i]) for i in ORDER)])
     given = {
-        "probs": ("p.csv", "labels.npy"),
+        "probs": ("p.csv", "bare.csv"),
         "labels": ("probs.npy", "y.csv", "--classes", "names.txt"),
         "items": ("p.csv", "y.csv"),
     }[where]
@@ -217,7 +204,7 @@ def test_ids_are_carried_into_the_table_to_fill_in(where):
     assert [row["id"] for row in rows] == [f"p{row['row']}" for row in rows]
     assert all(row["text"] == f"text {row['id']}" for row in rows if more)
     assert list(rows[0])[:3] == (["row", "text", "id"] if more else ["row", "id", "given"])
-    filled = [row | {"checked": TRUE[int(row["row"])]} for row in rows]
+    filled = [row | {"checked": NAMED_TRUE[int(row["row"])]} for row in rows]
     write("check.csv", [list(rows[0]), *(row.values() for row in filled)])
     done("calibrate", *given, "--audit", "check.csv")
     assert nacp.load("cal.json").checked == len(rows)
@@ -226,7 +213,7 @@ def test_ids_are_carried_into_the_table_to_fill_in(where):
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "lists.jsonl", "lists.parquet"])
 def test_ids_are_carried_along_from_wherever_they_stand(kind):
     """The sets had no ids if these did not come first; of a column with another name nothing was said."""
-    done("calibrate", "probs.npy", "labels.npy", *NOISE, "--classes", "names.txt")
+    done("calibrate", "p.csv", "y.csv", *NOISE)
     probs, ids = PROBS[:30], [f"0b{i}-uuid" for i in range(30)]
     by_name = dict(zip(NAMES, probs.T, strict=True))
     table = pd.DataFrame({"probs": probs.tolist()} if "lists" in kind else by_name)
@@ -251,7 +238,8 @@ def test_ids_are_carried_along_from_wherever_they_stand(kind):
 def test_a_class_that_is_called_id_names_no_rows(folder):
     """As in a list of languages: id is Indonesian."""
     (folder / "names.txt").write_text("hu\nid\nis\nit\n")
-    done("calibrate", "probs.npy", "labels.npy", *NOISE, "--classes", "names.txt")
+    write("y.csv", [["label"], *([["hu", "id", "is", "it"][each]] for each in NOISY)])
+    done("calibrate", "probs.npy", "y.csv", *NOISE, "--classes", "names.txt")
     write("new.csv", [["hu", "id", "is", "it"], *PROBS[:5].tolist()])
     done("predict", "cal.json", "new.csv", "-o", "sets.csv")
     assert (folder / "sets.csv").read_text().startswith("row,label\n")
@@ -277,8 +265,8 @@ def test_rows_without_a_label_are_named_and_can_be_left_out():
     told = done("diagnose", "left.json", *points)
     assert on_one_line(wanted.diagnose(PROBS[kept], NOISY[kept])) in plain(told)
     assert "Left out: 3 of 300" in done("compare", *points, "--noise", "0.2", "--score", "hps")
-    write("truth.csv", [["checked"], *([each] for each in NAMED_TRUE)])
-    found = threshold(*points, "--clean", "truth.csv", "--classes", "names.txt")
+    write("truth.csv", [["checked"], *([each] for each in TRUE)])
+    found = threshold(*points, "--clean", "truth.csv")
     assert found == nacp.calibrate(PROBS[kept], NOISY[kept], clean=TRUE[kept]).threshold
 
 
@@ -307,18 +295,18 @@ def test_items_without_an_answer_are_written_empty_and_told(folder):
     assert "--items names 'x1', which the labels do not have" in done(*words, code=2)
 
 
-def test_a_label_matrix_of_numbers_goes_with_named_columns():
-    """Snorkel's matrix has -1 where a function abstains; the probabilities come from a table with names."""
+def test_rows_that_no_labelling_function_labels_can_be_left_out():
+    """Snorkel's matrix has -1 where a function abstains."""
     rng = np.random.default_rng(5)
     votes = np.stack([nacp.UniformNoise(0.2).sample(TRUE, K, random_state=i) for i in range(3)], axis=1)
     votes[rng.random(votes.shape) < 0.4] = -1
     empty = np.all(votes == -1, axis=1)
     assert 5 < empty.sum() < 100
     np.save("votes.npy", votes)
-    wanted = nacp.calibrate(PROBS[~empty], votes[~empty], noise=0.2).threshold
-    assert threshold("p.csv", "votes.npy", "--noise", "0.2", "--drop-unlabelled") == wanted
-    assert f"Left out: {empty.sum()} of" in done(
-        "calibrate", "p.csv", "votes.npy", "--noise", "0.2", "--drop-unlabelled"
+    said = done("calibrate", "probs.npy", "votes.npy", "--noise", "0.2", "--drop-unlabelled")
+    assert f"Left out: {empty.sum()} of" in said
+    assert (
+        nacp.load("cal.json").threshold == nacp.calibrate(PROBS[~empty], votes[~empty], noise=0.2).threshold
     )
 
 
@@ -347,10 +335,11 @@ def test_cells_that_a_spreadsheet_would_execute_are_escaped_and_read_back(folder
     names, ids = ["=1+1", "+a", "@SUM(1)", "-b"], [f"=HYPERLINK({i})" for i in range(N)]
     (folder / "names.json").write_text(json.dumps(names))
     write("p.csv", [["id", *NAMES], *([i, *row] for i, row in zip(ids, PROBS.tolist(), strict=True))])
-    done("calibrate", "probs.npy", "labels.npy", *NOISE, "--classes", "names.json")
+    write("y.csv", [["id", "label"], *([i, names[y]] for i, y in zip(ids, NOISY, strict=True))])
+    done("calibrate", "probs.npy", "y.csv", *NOISE, "--classes", "names.json")
     write("new.csv", [["id", *names], *([i, *row] for i, row in zip(ids, PROBS.tolist(), strict=True))])
     done("predict", "cal.json", "new.csv", "-o", "sets.csv")
-    done("audit", "choose", "new.csv", "labels.npy", "--budget", "60", "-o", "check.csv")
+    done("audit", "choose", "new.csv", "y.csv", "--budget", "60", "-o", "check.csv")
     for name in ("sets.csv", "check.csv"):
         with open(name, newline="") as file:
             cells = [cell for row in csv.reader(file) for cell in row]
@@ -360,7 +349,7 @@ def test_cells_that_a_spreadsheet_would_execute_are_escaped_and_read_back(folder
         header, *rows = csv.reader(file)
     filled = [[*row[:4], "'" + names[TRUE[int(row[0])]], row[5]] for row in rows]
     write("check.csv", [header, *filled])
-    done("calibrate", "new.csv", "labels.npy", "--audit", "check.csv")
+    done("calibrate", "new.csv", "y.csv", "--audit", "check.csv")
     plan = nacp.choose_audit(PROBS, NOISY, budget=60)
     assert (
         nacp.load("cal.json").threshold

@@ -170,3 +170,19 @@ def test_the_column_that_holds_no_numbers_is_named_and_sparse_tensors_are_refuse
 )
 def test_bad_class_names_are_refused(labels, classes, words):
     says(refusal(calibrate, labels=labels, classes=classes), *words)
+
+
+@pytest.mark.parametrize("name", ["probs", "labels", "groups"])
+def test_tables_that_numpy_takes_for_single_objects_are_refused(name):
+    polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    column = {f"c{i}": PROBS[:, i] for i in range(K)} if name == "probs" else {"c": LABELS}
+    says(
+        refusal(calibrate, **{name: polars.DataFrame(column).lazy()}),
+        name,
+        "LazyFrame",
+        f"pass {name}.collect()",
+    )
+    says(refusal(calibrate, **{name: pyarrow.table(column)}), name, "is a Table", f"pass {name}.to_pandas()")
+    if name == "probs":
+        cal = calibrate()
+        says(refusal(cal.predict_set, polars.DataFrame(column).lazy()), "pass probs.collect()")

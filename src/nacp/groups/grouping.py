@@ -8,7 +8,7 @@ import numpy as np
 
 from nacp._types import Ints
 from nacp.errors import InputError
-from nacp.points import is_missing, plain_array
+from nacp.points import is_missing, plain_array, refuse_tables
 
 
 class Grouping(NamedTuple):
@@ -105,6 +105,7 @@ def check_class_groups(
 
 def _distinct(groups: Any, n: int) -> tuple[list[Any], Ints]:
     """Return the different names of the groups of n rows, and which of them each row has."""
+    refuse_tables(groups, "groups")
     if isinstance(groups, list | tuple):
         groups = np.asarray(groups, dtype=object)  # else numbers beside texts, and NaN, would become texts
     try:

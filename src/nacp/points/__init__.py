@@ -13,6 +13,7 @@ from nacp.points.labels import (
     open_table,
     plain_array,
     present_labels,
+    refuse_tables,
 )
 from nacp.points.opening import column_names, open_points, open_rows
 from nacp.points.repeats import RepeatedRowsWarning, warn_of_repeats
@@ -37,6 +38,7 @@ __all__ = [
     "open_table",
     "plain_array",
     "present_labels",
+    "refuse_tables",
     "warn_of_repeats",
     "watching",
 ]

@@ -44,6 +44,25 @@ def check_plain(array: Array, name: str = "labels") -> None:
         raise InputError(name, "must hold numbers or texts", found=f"damaged ones, or the type {kind}")
 
 
+def refuse_tables(values: Any, name: str) -> None:
+    """Refuse tables that NumPy would take for single objects: pyarrow's, datasets, and lazy ones of polars.
+
+    Examples
+    --------
+    >>> import polars
+    >>> from nacp.points.labels import refuse_tables
+    >>> refuse_tables(polars.LazyFrame({"a": [1]}), "labels")
+    Traceback (most recent call last):
+    nacp.errors.InputError: labels is a LazyFrame, whose rows are not computed; pass labels.collect()
+    """
+    kind = type(values).__name__
+    if hasattr(values, "collect_schema") and not hasattr(values, "shape"):
+        problem = f"is a {kind}, whose rows are not computed"
+        raise InputError(name, problem, remedy=f"pass {name}.collect()")
+    if hasattr(values, "column_names") and hasattr(values, "to_pandas"):
+        raise InputError(name, f"is a {kind}", remedy=f"pass {name}.to_pandas(), or a column of it")
+
+
 def is_missing(value: Any) -> bool:
     """Return whether a value is None, NaN or one of pandas' missing values."""
     return value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value)
@@ -74,6 +93,7 @@ def check_labels(
 
     With names, integers are refused unless the names are numbers or decimal strings.
     """
+    refuse_tables(labels, name)
     if hasattr(labels, "tocsr"):
         raise InputError(name, "is a sparse matrix", remedy=f"pass {name}.toarray()")
     labels = on_host(labels, name) if is_tensor(labels) else labels
@@ -145,6 +165,7 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
     >>> check_given([[0, None], [2, 1]], n=2, k=3).tolist()
     [[0, -1], [2, 1]]
     """
+    refuse_tables(labels, "labels")
     try:
         several = np.ndim(labels) == 2 and np.shape(labels)[1] > 1 and not hasattr(labels, "tocsr")
     except ValueError:  # rows of different lengths

@@ -9,7 +9,7 @@ from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import is_tensor, of
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths, kind_of
-from nacp.points.labels import check_classes, check_labels, plain_array
+from nacp.points.labels import check_classes, check_labels, plain_array, refuse_tables
 from nacp.points.tensors import TensorRows, extremes, open_tensor
 from nacp.points.top import TopRows, open_sparse, open_top
 
@@ -58,6 +58,7 @@ def open_rows(
     replaced by their softmax in float64. `widths` are those of the calibration set: narrower numbers are
     refused, and wider ones are rounded. Messages count the rows from `start`.
     """
+    refuse_tables(probs, name)
     what = "" if probabilities else "(scores, given in place of probabilities) "
     if normalize and not probabilities:
         raise InputError("normalize", "divides probabilities by their sum, but scores are not probabilities")
@@ -145,6 +146,7 @@ def column_names(probs: Any, classes: Any) -> Any:
     >>> column_names(pd.DataFrame([[0.5, 0.5]], columns=["cat", "dog"]), None)
     ('cat', 'dog')
     """
+    refuse_tables(probs, "probs")
     if classes is not None or not hasattr(probs, "columns"):
         return classes
     names = tuple(probs.columns)
