@@ -11,7 +11,6 @@ import pytest
 import nacp
 from nacp.engine import using
 from nacp.files import write_document
-from nacp.points import open_rows
 from nacp.stream.arrivals import Shares
 from tests.stream.arriving import LABELS, NOISES, PROBS, RANDOM, UNIFORM, K, calibrated, inverse_of, noisy
 
@@ -25,19 +24,18 @@ def follower(kind, cal, **options):
 
 
 def test_doubt_about_the_noise_never_lowers_a_share_below_what_the_truth_could_give():
-    rows, labels, score = open_rows(PROBS[:300]), LABELS[:300], nacp.HPS()
+    sets = nacp.OnlineCalibrator(K, noise=None, start=0.7).predict_set(PROBS[:300])
 
     def shares(noise):
-        return Shares(noise, K).of(rows, labels, score, -0.3)
+        return Shares(noise, K).of(sets, LABELS[:300])
 
     doubtful = nacp.UniformNoise(0.2, interval=(0.1, 0.3))
     for rate in np.linspace(0.1, 0.3, 9):
         assert (shares(doubtful) >= shares(nacp.UniformNoise(rate)) - 1e-12).all()
     assert Shares(doubtful, K).range[1] == Shares(nacp.UniformNoise(0.3), K).range[1]
     # A radius: by how much a mean may be off, whichever row of W a label should have had.
-    inside = -PROBS[:300] <= -0.3
     within = nacp.MatrixNoise(RANDOM.P, radius=0.05)
-    spread = np.ptp(inside @ inverse_of(RANDOM).T, axis=1)
+    spread = np.ptp(np.asarray(sets) @ inverse_of(RANDOM).T, axis=1)
     assert shares(within) == pytest.approx(shares(RANDOM) + 0.05 * spread)
     assert shares(within).max() <= Shares(within, K).range[1]
 

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from nacp import engine
-from nacp._types import Array, Floats, Ints
+from nacp._types import Floats, Ints
 from nacp.audit.checked_labels import open_clean
 from nacp.calibration import Calibration
 from nacp.checks import check_flag
-from nacp.coverage.curve import inverse_of, oscillation
-from nacp.coverage.tally import Sample, Weights
+from nacp.coverage.curve import inverse_of
 from nacp.errors import InputError
 from nacp.files import (
     calibration_of,
@@ -31,7 +30,7 @@ from nacp.files import (
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.noise import Noise, NoiseBasis, NoiseLike, Unsaid, basis_of, noise_for
 from nacp.points import Rows, check_given
-from nacp.scores import Score
+from nacp.sets import PredictionSets
 
 # In place of the true label of a point: it was not checked; it was, and could not be decided.
 NOT_CHECKED, UNDECIDED = -2, -1
@@ -111,47 +110,32 @@ class Shares:
     """
 
     def __init__(self, noise: Noise | None, k: int) -> None:
-        self._noise, self._radius = noise, 0.0 if noise is None else noise.doubt.radius
-        ends = [None] if noise is None else noise.doubt.ends
-        self._weights = {
-            several: [Weights(inverse_of(end, k, several), several) for end in ends]
-            for several in (False, True)
-        }
-        every = [each.inverse for both in self._weights.values() for each in both]
+        self._noise, ends = noise, [None] if noise is None else noise.doubt.ends
+        self._inverses = [[inverse_of(end, k, several) for end in ends] for several in (False, True)]
+        every = [*self._inverses[0], *self._inverses[1]]
         lows, highs = zip(*(each.subset_range() for each in every), strict=True)
-        more = 0.0 if noise is None else max(noise.doubt.shift(each.inverse) for each in self._weights[False])
+        more = 0.0 if noise is None else max(noise.doubt.shift(each) for each in self._inverses[0])
         self.range: tuple[float, float] = min(lows), max(highs) + more
 
-    def of(self, rows: Rows, labels: Ints, score: Score, threshold: float) -> Floats:
-        """Return the share of each row, with one label each or several, at a native threshold."""
-        parts = None
-        if labels.ndim == 2 and self._noise is not None:
-            labels, parts = self._noise.spread(labels)
-        sample = Sample.of(rows, labels, score, parts)
-        ends = self._weights[sample.several]
-        shares: Floats = np.max([_shares(sample, weights, threshold) for weights in ends], axis=0)
-        if self._radius:
-            inverse, at = self._weights[False][0].inverse, np.array([threshold])
-            found = rows.map(
-                lambda values, _: oscillation(engine.of(values).scores(values, score.spec), at, inverse)
-            )
-            shares = shares + self._radius * np.concatenate([np.empty((0, 1)), *found])[:, 0]
+    def of(self, sets: PredictionSets, labels: Ints) -> Floats:
+        """Return the share of each point from its set and its label, or its several labels."""
+        several, parts = labels.ndim == 2, None
+        table = labels if several else labels[:, None]
+        if several and self._noise is not None:
+            table, parts = self._noise.spread(table)
+        if parts is None:
+            parts = (table >= 0) / np.maximum(np.count_nonzero(table >= 0, axis=1, keepdims=True), 1)
+        row, shares = np.repeat(np.arange(len(sets)), sets.sizes), np.full(len(sets), -np.inf)
+        for inverse in self._inverses[several]:
+            found = np.zeros(len(sets))
+            for column, part in zip(np.maximum(table, 0).T, parts.T, strict=True):
+                weights = inverse.entries(column[row], sets.labels)
+                found += part * np.bincount(row, weights, minlength=len(sets))
+            shares = np.maximum(shares, found)
+        if self._noise is not None and self._noise.doubt.radius:
+            sums = np.asarray(sets) @ self._inverses[0][0].dense().T
+            shares += self._noise.doubt.radius * np.ptp(sums, axis=1)
         return shares
-
-
-def _shares(sample: Sample, weights: Weights, threshold: float) -> Floats:
-    """Return ``g = sum over l in the set of W[y, l]`` of each row; the threshold need not be on the grid."""
-
-    def rest(values: Array, where: slice | Ints) -> Floats:
-        inside = engine.of(values).scores(values, sample.score.spec) <= threshold
-        which, table = weights.of(sample.labels[where], sample.parts[where])
-        if table is None:
-            return np.asarray((weights.constant or 0.0) * np.count_nonzero(inside, axis=1))
-        return np.asarray(weights.unit * np.where(inside, table[which], 0).sum(axis=1))
-
-    own = weights.own[sample.labels] * sample.parts
-    hits = np.where(sample.label_scores <= threshold, own, 0.0).sum(axis=1)
-    return np.asarray(hits + np.concatenate([np.empty(0), *sample.rows.map(rest)]))
 
 
 class Follower(ABC):
@@ -172,12 +156,11 @@ class Follower(ABC):
     def _shares_of(self, points: Arrivals, threshold: float, undecided: float) -> Floats:
         """Return the shares of points at a native threshold: of a checked one, whether it is a hit."""
         rows, given, truth = points
-        score, checked = self.calibration.score, np.flatnonzero(truth != NOT_CHECKED)
-        shares = np.empty(rows.n) if given is None else self._shares.of(rows, given, score, threshold)
-        true = truth[checked]
-        scores = Sample.of(rows.some(checked), np.maximum(true, 0), score).label_scores[:, 0]
-        shares[checked] = np.where(true == UNDECIDED, undecided, scores <= threshold)
-        return shares
+        sets = replace(self.calibration, native_threshold=threshold).sets_of(rows)
+        row = np.repeat(np.arange(rows.n), sets.sizes)
+        hits = np.bincount(row[sets.labels == truth[row]], minlength=rows.n)
+        shares = hits if given is None else self._shares.of(sets, given)
+        return np.where(truth == UNDECIDED, undecided, np.where(truth == NOT_CHECKED, shares, hits))
 
     @abstractmethod
     def _state(self) -> dict[str, Any]:
