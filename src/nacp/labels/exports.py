@@ -29,6 +29,7 @@ _OPTIONS = {
 }
 FORMATS = tuple(_OPTIONS)
 """The formats of files. Records are also the rows of a long CSV table."""
+_EXPANDED_MAX, _EXPANSION_MAX = 50_000_000, 100
 _SEPARATORS = ",;\t|"
 _SHORT_EXPORT = {"annotation_id", "annotator"}  # fields of Label Studio's JSON-MIN and CSV
 
@@ -137,8 +138,7 @@ def _content(file: Path) -> Any:
         except (ArrowException, OSError, ValueError, OverflowError):
             raise InputError("labels", "cannot be read as .parquet: it is damaged") from None
     try:
-        raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-        text = raw.decode("utf-8-sig")
+        text = _unpacked(file).decode("utf-8-sig")
     except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error):
         raise InputError("labels", "is not text: .json, .jsonl, .csv, .tsv or .npy can be read") from None
     if not text.strip():
@@ -147,6 +147,19 @@ def _content(file: Path) -> Any:
         parsed = _parsed(text)
         return [parsed] if isinstance(parsed, Mapping) else parsed
     return _rows(text)
+
+
+def _unpacked(file: Path) -> bytes:
+    """Return the bytes of a file; a compressed one must not expand without bound."""
+    if file.suffix != ".gz":
+        return file.read_bytes()
+    most = max(_EXPANDED_MAX, _EXPANSION_MAX * file.stat().st_size)
+    with gzip.open(file) as packed:
+        raw = packed.read(most + 1)
+    if len(raw) > most:
+        problem = f"expands to more than {most:,} bytes, which a file of this size may not"
+        raise InputError("labels", problem, remedy="give it uncompressed")
+    return raw
 
 
 def _parsed(text: str) -> Any:
