@@ -264,7 +264,7 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
     worst = int(radii.argmax())
     name = worst if audit.classes is None else audit.classes[worst]
     why += (
-        f"; of each row up to {radii.max():.3g} may be misplaced: that of class {name!r}, "
+        f"; the largest radius of a row is {radii.max():.3g}, that of class {name!r}, "
         f"audited {int(totals[worst]):,} times"
     )
     if not seen.all():

@@ -105,7 +105,7 @@ class NoiseEstimate:
         said, share = self.noise.describe(self.k), f"{100 * self.wrong:.3g}%"
         if self.approximate:
             said = said.replace(f"({sure})", f"(approximate: {sure} if what is assumed holds)")
-        if self.interval is not None and self.interval[0] < self.interval[1]:
+        if self.noise.has_rate and self.interval is not None and self.interval[0] < self.interval[1]:
             said += f"; the best single value is {self.rate:.4g}"
         if self.rate != self.wrong:
             said += f", that is {share} of labels wrong"

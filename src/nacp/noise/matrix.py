@@ -119,7 +119,7 @@ class MatrixNoise(DenseNoise):
         return Doubt((self,), self.radius, self.confidence)
 
     def describe(self, k: int) -> str:
-        unsure = f", of which up to {self.radius:.2%} of each row may be misplaced{self.doubt.words}"
+        unsure = f", of which up to {100 * self.radius:.3g}% of each row may be misplaced{self.doubt.words}"
         return f"label noise by a {k:,} x {k:,} matrix{unsure if self.radius else ''}"
 
     def __repr__(self) -> str:
