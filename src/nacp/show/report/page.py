@@ -88,7 +88,7 @@ def _texts(contents: Contents, i: int) -> dict[str, str]:
     if step.coverage is not None:
         texts["tested"] = f"{step.coverage:.4f}"
         error = math.sqrt(step.coverage * (1 - step.coverage) / m)
-        texts["error"] = f"± {error:.4f}, from {m:,} points"
+        texts["error"] = f"standard error {error:.4f}, {m:,} points"
     if cal.warnings:
         texts["end"] = "if the noise model were right"
     elif step.rate is not None:
