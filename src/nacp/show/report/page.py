@@ -118,9 +118,8 @@ def _opening(cal: Calibration) -> str:
 
 
 def _assumptions(cal: Calibration) -> str:
-    said = f"<p>Guarantee: <code>{safe(repr(cal.guarantee))}</code>.</p>" + paragraph(
-        sentence(f"Assumed: {cal.assumptions}")
-    )
+    items = "".join(f"<li>{safe(each)}</li>" for each in cal.assumptions.split("; "))
+    said = f"<p>Guarantee: <code>{safe(repr(cal.guarantee))}</code>. Assumed:</p><ul>{items}</ul>"
     if not cal.price_of_doubt:
         return said
     more = f"{cal.price_of_doubt:.2g} labels larger on average at alpha = {cal.alpha:g}"
