@@ -72,3 +72,21 @@ def test_a_small_file_that_expands_to_a_large_one_is_refused(tmp_path):
     assert "expands to more than 50,000,000 bytes" in refusal(nacp.labels.read, path)
     result = CliRunner().invoke(app, ["noise", "annotators", str(path)])
     assert "expands to more than" in result.output
+
+
+@pytest.mark.parametrize(
+    ("values", "said"), [(np.zeros((9, 0)), "of shape (n, k)"), (np.array(3), "a single value")]
+)
+def test_arrays_without_columns_or_rows_are_refused(values, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("probs.npy", PROBS)
+    np.save("odd.npy", values)
+    nacp.calibrate(PROBS, LABELS, noise=0.1, alpha=0.9, guarantee="none").save("cal.json")
+    odd_labels = [["evaluate", "cal.json", "probs.npy", "odd.npy"]] * (not values.ndim)
+    for words in (
+        ["predict", "cal.json", "odd.npy"],
+        ["evaluate", "cal.json", "odd.npy", "odd.npy"],
+        *odd_labels,
+    ):
+        result = CliRunner().invoke(app, words)
+        assert (result.exit_code, said in result.output) == (2, True), result.output

@@ -176,6 +176,8 @@ def read_array(path: Path, key: str | None, usual: Sequence[str]) -> Array:
     """Read an array: the one with the key, or the only one, or a usual one; ``.npy`` is memory-mapped."""
     array = _read_array(path, key, usual)
     check_plain(array, str(path))
+    if not array.ndim:
+        raise InputError(str(path), "holds a single value instead of an array")
     return array
 
 

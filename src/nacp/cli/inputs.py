@@ -135,7 +135,7 @@ def _read_matrix(
 ) -> tuple[Array, Sequence[Any] | None, list[str] | None]:
     """Read probabilities; return them in the order of the classes, the classes, and the ids of the rows."""
     matrix, header, ids = read_matrix(name, "probs", classes, id, beside)
-    if matrix.ndim != 2:
+    if matrix.ndim != 2 or not matrix.shape[1]:
         raise InputError(
             name,
             "must hold a matrix of shape (n, k)",
