@@ -17,7 +17,7 @@ from nacp.errors import InputError
 from nacp.groups.class_coverage import TAIL, ClassCoverage, class_coverage
 from nacp.groups.grouping import check_class_groups, check_row_groups
 from nacp.groups.noisy_coverage import NoisyCoverage
-from nacp.noise import Noise, NoiseLike, noise_by_group, noise_for
+from nacp.noise import NoiseLike, noise_by_group, noise_for
 from nacp.points import check_aligned, check_labels
 from nacp.sets import PredictionSets, contained
 from nacp.stats.intervals import exact_share
@@ -25,6 +25,7 @@ from nacp.wrapping import counted
 
 # Sizes by which coverage is stratified, as in Angelopoulos et al. (2021), and the rest.
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
+_SIZES = len(_SIZE_BOUNDS) + 1
 # The names of groups, the place of each row or of each class among them, and whether it is of classes.
 _Kinds: TypeAlias = tuple[tuple[Any, ...], Ints, bool]
 # How many standard errors 95% intervals reach.
@@ -224,163 +225,122 @@ def evaluate(
     for argument, each in (("groups", groups), ("clean", clean)):
         if labels is not None:
             check_aligned(each, labels, "labels", argument)
-    known = TestLabels.of(labels, len(sets), sets.k, sets.classes, noise, noise_groups, clean)
-    return evaluated([sets], known, level, groups)
-
-
-@dataclass(frozen=True)
-class TestLabels:
-    """The labels of n test points: true ones of all or of some of the rows, or noisy ones of all."""
-
-    __test__ = False  # for pytest
-
-    n: int
-    k: int
-    classes: tuple[Any, ...] | None
-    labels: Ints  # -1 where a checker could not decide
-    rows: Ints | None = None
-    noise: Noise | None = None
-    places: Ints | None = None  # of noise that differs between groups of rows
-
-    @classmethod
-    def of(
-        cls,
-        labels: Any,
-        n: int,
-        k: int,
-        classes: tuple[Any, ...] | None,
-        noise: Any = None,
-        noise_groups: Any = None,
-        clean: Any = None,
-    ) -> TestLabels:
-        """Check labels."""
-        if clean is not None:
-            if noise is not None or noise_groups is not None:
-                raise InputError(
-                    "noise",
-                    "has no effect: coverage is measured on the checked labels",
-                    remedy="leave it out",
-                )
-            rows, true = open_clean(clean, n, k, classes)
-            return cls(n, k, classes, true, rows)
-        if labels is None:
-            raise InputError("labels", "must be given, or clean=", spoken="give LABELS, or --clean")
-        numbers, places = check_labels(labels, n, k, classes), None
-        if isinstance(noise, Mapping) or noise_groups is not None:
-            noise, places = noise_by_group(noise, noise_groups, n, k)
-        return cls(n, k, classes, numbers, None, noise_for(noise, k, n), places)
-
-    @property
-    def where(self) -> Ints | slice:
-        """The rows that have these labels."""
-        return slice(None) if self.rows is None else self.rows
-
-    @property
-    def basis(self) -> str:
-        """The labels in words."""
-        if self.rows is not None:
-            return counted(len(self.labels), "checked label")
-        if self.noise is None:
-            return f"{counted(self.n, 'label')} taken as true"
-        return f"{counted(self.n, 'noisy label')} ({self.noise.describe(self.k)})"
+    options = {"noise": noise, "noise_groups": noise_groups, "clean": clean, "groups": groups}
+    return evaluated([sets], labels, len(sets), sets.k, sets.classes, level, **options)
 
 
 def evaluated(
-    blocks: Iterable[PredictionSets], known: TestLabels, level: float | None, groups: Any = None
+    blocks: Iterable[PredictionSets],
+    labels: Any,
+    n: int,
+    k: int,
+    classes: tuple[Any, ...] | None,
+    level: float | None,
+    *,
+    noise: Any = None,
+    noise_groups: Any = None,
+    clean: Any = None,
+    groups: Any = None,
 ) -> Evaluation:
-    """Return the metrics of sets, which may come in blocks, so that not all need to be in memory."""
-    n, k, labels, rows = known.n, known.k, known.labels, known.where
+    """Return what `evaluate` finds for n sets that come in blocks, so that not all need to be in memory."""
     if n == 0:
         raise InputError("sets", "is empty: there is nothing to evaluate")
+    rows: Any = slice(None)
+    places = None
+    if clean is not None:
+        if noise is not None or noise_groups is not None:
+            problem = "has no effect: coverage is measured on the checked labels"
+            raise InputError("noise", problem, remedy="leave it out")
+        rows, labels = open_clean(clean, n, k, classes)
+        basis = counted(len(labels), "checked label")
+    elif labels is None:
+        raise InputError("labels", "must be given, or clean=", spoken="give LABELS, or --clean")
+    else:
+        labels, basis = check_labels(labels, n, k, classes), f"{counted(n, 'label')} taken as true"
+    if isinstance(noise, Mapping) or noise_groups is not None:
+        noise, places = noise_by_group(noise, noise_groups, n, k)
+    model = noise_for(noise, k, n)
     kinds: _Kinds | None = None
     if isinstance(groups, Mapping):
-        kinds = *check_class_groups(groups, k, known.classes), True
+        kinds = *check_class_groups(groups, k, classes), True
     elif groups is not None:
         kinds = *check_row_groups(groups, n), False
     every = np.full(n, -1)
     every[rows] = labels
     noisy = []
-    if known.noise is not None:
-        weighed = labels if known.places is None else known.places * k + labels
+    if model is not None:
+        basis = f"{counted(n, 'noisy label')} ({model.describe(k)})"
+        weighed = labels if places is None else places * k + labels
         some = (None,) if kinds is None or not kinds[2] else (None, kinds[1])
-        noisy = [NoisyCoverage(known.noise, weighed, k, each) for each in some]
+        noisy = [NoisyCoverage(model, weighed, k, each) for each in some]
     covered, sizes, start = np.zeros(n, dtype=bool), np.zeros(n, dtype=np.int64), 0
     for sets in blocks:
         here = slice(start, start + len(sets))
         start, sizes[here], covered[here] = here.stop, sets.sizes, contained(sets, every[here])
         for estimate in noisy:
             estimate.add(sets)
-    if known.noise is None:
-        found = _of_true(covered[rows], sizes[rows], labels, kinds, known, level)
+    gap, violation = None, None
+    if model is None:
+        found = _of_true(covered[rows], labels, kinds, k, classes, rows)
+        if level is not None:
+            by_size = class_coverage(covered[rows], np.searchsorted(_SIZE_BOUNDS, sizes[rows]), _SIZES)
+            gap, violation = (np.abs(each.coverage - 1 + level) for each in (found[2], by_size))
     else:
-        found = _of_noisy(noisy, labels, kinds, known)
-    by_class: ClassCoverage = found["by_class"]
+        found = _of_noisy(noisy, labels, kinds, k, classes)
+    coverage, interval, by_class, by_group = found
     measured = by_class.coverage[by_class.informative]
-    missing = 0.0 if known.noise is None else known.noise.doubt.missing
+    missing = 0.0 if model is None else model.doubt.missing
     return Evaluation(
         n=n,
+        coverage=coverage,
         mean_size=float(sizes.mean()),
         median_size=float(np.median(sizes)),
         empty=float((sizes == 0).mean()),
         singleton=float((sizes == 1).mean()),
         worst_class_coverage=float(measured.min()) if len(measured) else None,
+        class_coverage_gap=None if gap is None else float(np.nanmean(gap)),
+        size_stratified_violation=None if violation is None else float(np.nanmax(violation)),
         size_error=float(sizes.std(ddof=1)) / math.sqrt(n) if n > 1 else math.inf,
+        coverage_interval=interval,
         confidence=max(1 - 2 * TAIL - missing, 0.0),
-        basis=known.basis,
-        labelled=None if known.noise is not None else len(labels),
-        **found,
+        basis=basis,
+        labelled=len(labels) if model is None else None,
+        by_class=by_class,
+        groups=by_group,
     )
 
 
-def _of_true(
-    covered: Bools, sizes: Ints, labels: Ints, kinds: _Kinds | None, known: TestLabels, level: float | None
-) -> dict[str, Any]:
+_Found: TypeAlias = tuple[float, tuple[float, float], ClassCoverage, ClassCoverage | None]
+
+
+def _of_true(covered: Bools, labels: Ints, kinds: _Kinds | None, k: int, classes: Any, rows: Any) -> _Found:
     """Return what true labels tell, with exact intervals; a label of -1 is not covered and has no class."""
     (low,), (high,) = exact_share(np.array([covered.sum()]), np.array([len(covered)]), TAIL)
-    decided, by_group, gap, violation = labels >= 0, None, None, None
-    by_class = class_coverage(covered[decided], labels[decided], known.k, classes=known.classes)
-    if level is not None and decided.any():
-        by_size = class_coverage(covered, np.searchsorted(_SIZE_BOUNDS, sizes), len(_SIZE_BOUNDS) + 1)
-        gap = float(np.nanmean(np.abs(by_class.coverage - 1 + level)))
-        violation = float(np.nanmax(np.abs(by_size.coverage - 1 + level)))
+    decided, by_group = labels >= 0, None
+    by_class = class_coverage(covered[decided], labels[decided], k, classes=classes)
     if kinds is not None:
         names, places, of_classes = kinds
-        where = places[labels[decided]] if of_classes else places[known.where]
+        where = places[labels[decided]] if of_classes else places[rows]
         some = covered[decided] if of_classes else covered
         by_group = class_coverage(some, where, len(names), classes=names, kind="group")
-    return {
-        "coverage": float(covered.mean()),
-        "coverage_interval": (float(low), float(high)),
-        "class_coverage_gap": gap,
-        "size_stratified_violation": violation,
-        "by_class": by_class,
-        "groups": by_group,
-    }
+    return float(covered.mean()), (float(low), float(high)), by_class, by_group
 
 
-def _of_noisy(
-    noisy: list[NoisyCoverage], labels: Ints, kinds: _Kinds | None, known: TestLabels
-) -> dict[str, Any]:
+def _of_noisy(noisy: list[NoisyCoverage], labels: Ints, kinds: _Kinds | None, k: int, classes: Any) -> _Found:
     """Return what noisy labels tell."""
     coverage, low, high = noisy[0].of_rows(slice(None), TAIL)
-    count, by_group = np.bincount(labels, minlength=known.k), None
-    by_class = ClassCoverage(*noisy[0].of_classes(TAIL), count, known.classes)
+    count, by_group = np.bincount(labels, minlength=k), None
+    by_class = ClassCoverage(*noisy[0].of_classes(TAIL), count, classes)
     if kinds is not None:
         names, places, of_classes = kinds
         count = np.bincount(places[labels] if of_classes else places, minlength=len(names))
         if of_classes:
-            by_group = ClassCoverage(*noisy[1].of_classes(TAIL), count, names, "group")
+            found = noisy[1].of_classes(TAIL)
         else:
-            found = np.array([noisy[0].of_rows(places == g, TAIL) for g in range(len(names))])
-            by_group = ClassCoverage(found[:, 0], found[:, 1], found[:, 2], count, names, "group")
-    return {
-        "coverage": coverage,
-        "coverage_interval": (low, high),
-        "class_coverage_gap": None,
-        "size_stratified_violation": None,
-        "by_class": by_class,
-        "groups": by_group,
-    }
+            of_each = np.array([noisy[0].of_rows(places == g, TAIL) for g in range(len(names))])
+            found = of_each[:, 0], of_each[:, 1], of_each[:, 2]
+        by_group = ClassCoverage(*found, count, names, "group")
+    return coverage, (low, high), by_class, by_group
 
 
 def _written(value: float | None) -> str:

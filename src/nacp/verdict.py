@@ -15,6 +15,7 @@ from nacp.groups.grouped_calibration import GroupedCalibration, listed
 from nacp.guarantees import Problem
 from nacp.guarantees.base import percent
 from nacp.metrics import Evaluation
+from nacp.noise import NO_NOISE
 from nacp.stats.intervals import exact_share
 from nacp.wrapping import wrapped
 
@@ -82,15 +83,12 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
     """Compare the coverage of test points with what was promised.
 
     A promise for nearly all calibration sets ("pac", "binomial", "nacp") is about the coverage of these very
-    sets. It fails if ``result.coverage_interval``, the interval of that coverage, lies below 1 - alpha. If
-    all is as assumed, that happens with probability delta + 0.025 at most.
+    sets. It fails if ``result.coverage_interval`` lies below 1 - alpha. If all is as assumed, that happens
+    with probability delta + 0.025 at most.
 
-    A promise on average over calibration sets ("expected", "acnl", "crcp", "split"), and "none", which only
-    aims at 1 - alpha, are about the mean of a coverage of which one value was seen. The interval is then
-    ``coverage -+ 1.96 sqrt(sd(g)^2 / n + alpha (1 - alpha) / m)`` for n calibration and m test points, where
-    g is one calibration point's share in the estimate, with the standard deviation that it has where sets are
-    small; for noisy test labels, ``result.coverage_interval`` widened by 1.96 sd(g) / sqrt(n), in squares. Of
-    a group of classes, ``sd(s) / p(G)`` takes its place (docs/guarantees.md, G1). If all is as
+    A promise on average over calibration sets (all others, and "none", which only aims at 1 - alpha) is about
+    the mean of a coverage of which one value was seen: the interval is then normal, and also has the variance
+    of this value, that of one calibration point's share where sets are small, divided by n. If all is as
     assumed, it fails with probability about 0.025, and up to 0.08 with 50 points of each class.
 
     Parameters
@@ -138,7 +136,7 @@ def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdic
             "result", "must be of the groups of the calibration", remedy="pass these as groups= to evaluate"
         )
     # Pooled groups were promised to be covered together, so together they are judged.
-    members, spread = defaultdict[Any, list[int]](list), _GroupSpread(calibration)
+    members = defaultdict[Any, list[int]](list)
     cals: dict[Any, Calibration] = {}
     for i in np.flatnonzero(np.isfinite(groups.coverage)).tolist():
         name = (groups.classes or ())[i]
@@ -156,52 +154,31 @@ def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdic
         below, above = (math.sqrt(float((count * each) @ (count * each))) / total for each in reaches)
         labelled = None if result.labelled is None else total
         test = _Test(labelled, float(count @ coverage) / total, below, above)
-        verdicts[group] = _judged(cal, result, test, TAIL / len(cals), spread.variance(cal))
+        verdicts[group] = _judged(cal, result, test, TAIL / len(cals), _variance(cal, calibration))
     worst = min(verdicts, key=lambda group: verdicts[group].interval[1] - verdicts[group].target)
     return replace(verdicts[worst], promise=calibration.promise, group=worst)
 
 
-class _GroupSpread:
-    """How much the coverage at a group's threshold varies with the calibration points, if sets are small.
+def _variance(calibration: Calibration, whole: GroupedCalibration | None = None) -> float:
+    """Return how much the coverage at a threshold varies with the calibration points, if sets are small.
 
-    The classes of a group are taken as equally frequent, and so are the others.
+    `whole` has the thresholds of all groups, if this one is of a group.
     """
-
-    def __init__(self, calibration: GroupedCalibration) -> None:
-        self._all, self._points, k = calibration, calibration.n - calibration.aside, calibration.k
-        if calibration.members is not None:
-            self._inverse = inverse_of(calibration.noise, k)
-            self._matrix = self._inverse if calibration.noise is None else calibration.noise.matrix(k)
-            self._once = self._matrix.combine(np.multiply, self._inverse)  # P[y, j] W[j, y]
-            self._squares = self._once.combine(np.multiply, self._inverse).pull(np.ones(k))
-
-    def variance(self, calibration: Calibration) -> float:
-        """Return the variance for one group: ``Var(s) / (p(G)^2 n)`` of classes."""
-        members, target = self._all.members, 1 - calibration.alpha
-        if members is None or calibration.guarantee.delta is not None:
-            return _variance(calibration)
-        mine = np.array([each is calibration for each in self._all.calibrations])[list(members)]
-        share = 1.0
-        if not mine.all():  # the share of the group's classes among the true labels, from that of the given
-            inside = self._matrix.pull(mine.astype(np.float64))
+    k, noise, ratio, members = calibration.k, calibration.noise, 1.0, None
+    inverse, points = inverse_of(noise, k), max(calibration.checked or calibration.n, 1)
+    if whole is not None and whole.members is not None and calibration.guarantee.delta is None:
+        points = whole.n - whole.aside
+        mine = np.array([whole.calibrations[g] is calibration for g in whole.members])
+        members = np.flatnonzero(mine)
+        if not mine.all():
+            # The share of the group among the true labels, from that among the given ones. A rarer group than
+            # `Problem` assumes has fewer points of its own, and as many mislabelled ones.
+            inside = (NO_NOISE if noise is None else noise).matrix(k).pull(mine.astype(np.float64))
             right, wrong = inside[mine].mean(), inside[~mine].mean()
-            share = (calibration.n / self._points - wrong) / (right - wrong)
-            share = min(max(share, 1 / self._points), 1.0)
-        frequency = np.where(mine, share / mine.sum(), (1 - share) / max((~mine).sum(), 1))
-        mass = self._inverse.pull(mine.astype(np.float64))  # sum over l in G of W[j, l]
-        own, cross = (frequency[mine] @ each[mine] for each in (self._squares, self._once.pull(mass)))
-        every = self._matrix.push(frequency) @ mass**2
-        spread = target * own - 2 * target**2 * cross + target**2 * every
-        return max(float(spread), 0.0) / share**2 / self._points
-
-
-def _variance(calibration: Calibration) -> float:
-    """Return how much the coverage at a threshold varies with the calibration points, if sets are small."""
-    inverse = inverse_of(calibration.noise, calibration.k)
-    points = max(calibration.checked or calibration.n, 1)
-    counts = np.full(calibration.k, points / calibration.k)
-    problem = Problem(calibration.alpha, points, calibration.noise, inverse, counts)
-    return problem.deviation**2 / points
+            share = (calibration.n / points - wrong) / (right - wrong)
+            ratio = float(mine.mean() / min(max(share, 1 / points), 1.0))
+    problem = Problem(calibration.alpha, points, noise, inverse, np.full(k, points / k), members)
+    return problem.deviation**2 * ratio * max(ratio, 1.0) / points
 
 
 def _judged(

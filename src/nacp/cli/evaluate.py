@@ -14,7 +14,7 @@ from nacp.cli.inputs import read_points
 from nacp.cli.models import NoiseOptions
 from nacp.cli.predict import places_of, predict_blocks, repeat_warnings
 from nacp.cli.terminal import progress_of, show
-from nacp.metrics import Evaluation, TestLabels, evaluated
+from nacp.metrics import Evaluation, evaluated
 from nacp.noise import UNSAID
 from nacp.verdict import HINT
 from nacp.wrapping import on_one_line, width, wrapped
@@ -47,7 +47,7 @@ _MEANINGS = {
 def evaluate_command(
     calibration: options.Cal,
     probs: options.Probs,
-    given: NoiseOptions,
+    model: NoiseOptions,
     labels: Annotated[
         str | None,
         typer.Argument(
@@ -79,7 +79,7 @@ def evaluate_command(
     cal = nacp.load(calibration)
     repeat_warnings(cal)
     with progress_of(f"reading {probs}"):
-        noise = given.read_noise(cal.k, optional=True, labels=labels or "")
+        noise = model.read_noise(cal.k, optional=True, labels=labels or "")
         points = read_points(
             probs,
             labels,
@@ -91,9 +91,6 @@ def evaluate_command(
             true=noise is UNSAID and clean is None,
         )
         matrix, true = points.probs, None if labels is None else points.labels
-        known = TestLabels.of(
-            true, len(matrix), cal.k, cal.classes, None if noise is UNSAID else noise, clean=points.clean
-        )
         places = places_of(cal, points.groups, groups) if isinstance(cal, nacp.GroupedCalibration) else None
         measured: Any = points.groups
         if places is not None:
@@ -107,7 +104,8 @@ def evaluate_command(
                 yield sets
                 said(start + rows.n)
 
-        result = evaluated(blocks(), known, cal.alpha, measured)
+        given = {"noise": None if noise is UNSAID else noise, "clean": points.clean, "groups": measured}
+        result = evaluated(blocks(), true, len(matrix), cal.k, cal.classes, cal.alpha, **given)
     verdict = nacp.judge(cal, result)
     if verdict.hint:
         verdict = replace(verdict, hint=HINT.format("give --noise or --clean"))
