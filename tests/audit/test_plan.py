@@ -11,7 +11,6 @@ from scipy.stats import binom
 
 import nacp
 from nacp.audit.plan import chosen_share, same_audit
-from nacp.paper import twins
 from nacp.stats.counts import allowed_misses, share_of_look
 from nacp.stats.strata import strata_variance
 from nacp.wrapping import on_one_line
@@ -64,25 +63,6 @@ def test_the_share_of_a_plan_is_the_best_one_under_its_guess_or_two_fifths(outsi
     best = min(shares[np.argmin(variances)], 0.4)
     assert abs(chosen_share(outside, alpha) - best) <= 0.001
     assert chosen_share(outside, alpha) > outside  # a random audit checks that many
-
-
-def test_a_plan_is_sharper_than_a_random_audit_where_labels_are_wrong_where_the_classifier_is_unsure():
-    """Given what is not known when it is made: how often the sets at the threshold hold the true label."""
-    probs, truth = twins.simulate("cifar100", n=20_000)
-    first, second = np.argsort(-probs, axis=1)[:, :2].T
-    rng = np.random.default_rng(1)
-    wrong = rng.random(len(truth)) < np.where(probs.max(axis=1) < 0.8, 0.45, 0.03)
-    noisy = np.where(wrong, np.where(first == truth, second, first), truth)
-    own = 1 - probs[np.arange(len(truth)), truth].astype(np.float64)
-    hits, posterior = own <= np.quantile(own, 0.93), posterior_of(probs, noisy, 0.06)
-    for seed in range(3):
-        plan = nacp.choose_audit(probs[:5000], noisy[:5000], budget=100, noise=0.06, random_state=seed)
-        inside = posterior * (-probs.astype(np.float64) <= plan.native_threshold)
-        outside = inside.sum(axis=1) < 0.95
-        w, p0, p1 = outside.mean(), hits[outside].mean(), hits[~outside].mean()
-        number = int(plan.outside.sum())
-        chosen = strata_variance(w, p0, p1, number, 100 - number, 4500)
-        assert chosen < 0.9 * strata_variance(w, p0, p1, 100 * w, 100 * (1 - w), 4500)
 
 
 def test_wrong_plans_get_one_clear_sentence():

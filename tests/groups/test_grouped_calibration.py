@@ -161,16 +161,6 @@ def test_pac_by_class_passes_at_the_null_with_probability_delta_at_the_most(nois
     assert rates.sum() > 0  # else the test could not fail
 
 
-def test_pac_by_class_costs_about_the_floor():
-    """The excess is about z sd(s)/sqrt(p n): see docs/guarantees.md, G1."""
-    probs, truth = twins.simulate("cifar10", n=10_000, random_state=3)
-    noisy = nacp.UniformNoise(0.2).sample(truth, 10, random_state=3)
-    cal = nacp.calibrate(probs, noisy, noise=0.2, by="class", delta=0.05)
-    floor = 1.645 * np.sqrt((0.09 + 0.81 * 0.25) / 0.8 / 1000)
-    excess = np.mean([each.estimate - 0.9 for each in cal.calibrations])
-    assert 0.8 * floor < excess < 1.4 * floor
-
-
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_expected_by_class_covers_on_average():
     """Over calibration sets; the tolerance is 3.5 standard errors of the mean coverage."""

@@ -235,15 +235,3 @@ def test_what_cannot_be_followed_is_refused(points):
             nacp.OnlineCalibrator(*arguments, **options)
     assert nacp.OnlineCalibrator(K, noise=0.2, start=np.float32(0.5)).threshold == 0.5
     assert nacp.OnlineCalibrator(K, noise=0.2).bound() == math.inf
-
-
-def test_logits_are_seen_as_by_calibrate(points):
-    probs, labels = (part[:100] for part in points)
-    plain, logits = (
-        nacp.OnlineCalibrator(K, noise=0.2, start=0.5, from_logits=flag) for flag in (False, True)
-    )
-    exact = probs.astype(np.float64)
-    exact /= exact.sum(axis=1, keepdims=True)
-    plain.update(exact, labels)
-    logits.update(np.log(exact) + 3, labels)
-    assert logits.threshold == pytest.approx(plain.threshold, abs=1e-9)
