@@ -95,6 +95,8 @@ def prepare(app, docname, source):
         source[0] = typeset(source[0])
     for file, page in OUTSIDE.items():
         source[0] = source[0].replace(f"]({'../' * (docname.count('/') + 1)}{file})", f"](/{page})")
+    # This file has no page here; a link to it works on a git host only.
+    source[0] = re.sub(r"\[([^\]]+)\]\((?:\.\./)+SECURITY\.md\)", r"\1", source[0])
     # The empty line that ends an example's output.
     source[0] = source[0].replace("\n\n```\n", "\n```\n")
 

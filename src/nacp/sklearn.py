@@ -265,7 +265,7 @@ def conformalize(model: Any, X: object, y: ArrayLike | None, **options: Any) -> 
     model : NoiseAwareClassifier or sklearn.pipeline.Pipeline
         Fitted.
     X, y, **options
-        As in `NoiseAwareClassifier.conformalize`; the inputs are those of the pipeline.
+        As in `nacp.NoiseAwareClassifier.conformalize`; the inputs are those of the pipeline.
 
     Returns
     -------
@@ -301,7 +301,7 @@ def predict_set(model: Any, X: object, **options: Any) -> PredictionSets:
     model : NoiseAwareClassifier or sklearn.pipeline.Pipeline
         Calibrated by `conformalize`.
     X, **options
-        As in `NoiseAwareClassifier.predict_set`; the inputs are those of the pipeline.
+        As in `nacp.NoiseAwareClassifier.predict_set`; the inputs are those of the pipeline.
 
     Returns
     -------
