@@ -172,7 +172,7 @@ class CoverageDisplay(Display):
     estimate : float, optional
         F^c there; that of the curve by default.
     contradicted : bool, default=False
-        The labels contradict the noise model; the plot then says so.
+        The calibration has a warning; the plot then says so.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ def render(contents: Contents, title: str, version: str) -> str:
         ),
         "chosen": str(contents.chosen),
         "last": str(len(contents.steps) - 1),
-        "promised": "What would be promised if the noise model were right" if cal.warnings else "The promise",
+        "promised": "What would be promised if the assumptions held" if cal.warnings else "The promise",
         "promise_look": "soft" if cal.warnings else "promise",
         "assumptions": _assumptions(cal),
         "coverage_chart": drawn["coverage"].html,
@@ -90,7 +90,7 @@ def _texts(contents: Contents, i: int) -> dict[str, str]:
         error = math.sqrt(step.coverage * (1 - step.coverage) / m)
         texts["error"] = f"standard error {error:.4f}, {m:,} points"
     if cal.warnings:
-        texts["end"] = "if the noise model were right"
+        texts["end"] = "if the assumptions held"
     elif step.rate is not None:
         texts["end"] = f"for a noise rate of {step.rate:.4g}"
         texts["interval"] = (
