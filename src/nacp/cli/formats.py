@@ -327,7 +327,9 @@ class TextTable(Table):
     def matrix_header(self) -> list[str] | None:
         """The first row, unless it holds numbers and is a row of the matrix."""
         rows = self._rows_of_numbers()
-        first = next(rows)
+        first = next(rows, None)
+        if first is None:
+            raise InputError(self._name, "is empty")
         if are_numbers(first):
             if not self._is_header(first, rows):
                 return None

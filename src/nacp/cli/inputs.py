@@ -420,9 +420,8 @@ def _labels(column: Column, classes: Sequence[Any]) -> tuple[Array, Bools]:
         return values, there if values.ndim == 1 else np.asarray(there.any(axis=1))
     absent = ABSENT | {"-1", "-1.0"}
     cells = ["" if is_missing(each) else str(each) for each in values.ravel().tolist()]
-    missing = np.array([cell.lower() in absent and cell not in classes for cell in cells]).reshape(
-        values.shape
-    )
+    gaps = [cell.lower() in absent and cell not in classes for cell in cells]
+    missing = np.array(gaps, dtype=bool).reshape(values.shape)
     there = np.asarray(~missing if values.ndim == 1 else ~missing.all(axis=1))
     found = [cell for cell, gap in zip(cells, missing.ravel(), strict=True) if not gap]
     decided = {cell for cell in found if cell != UNDECIDED}

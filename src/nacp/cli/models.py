@@ -104,4 +104,6 @@ def _read_noise(text: str) -> float | Array | NoiseEstimate | None:
             f"has a header, {few(header, 3)}",
             remedy="put its rows and columns in the order of the classes, and leave the header out",
         )
+    if matrix.dtype.kind not in "fiub":
+        raise InputError(text, "must hold a matrix of numbers", found=f"the type {matrix.dtype}")
     return matrix

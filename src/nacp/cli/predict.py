@@ -70,7 +70,7 @@ def predict_command(
     with progress_of("predicting", len(matrix)) as done:
         write_sets(blocks(done), out)
     mean = sizes[1] / max(sizes[0], 1)
-    text = f"{sizes[0]:,} sets of {mean:.4g} labels on average. Written: {out}"
+    text = f"{sizes[0]:,} sets of {mean:.4g} classes on average. Written: {out}"
     show({"n": sizes[0], "mean_size": mean, "out": out}, text, err=out == STDIN)
 
 
@@ -104,7 +104,7 @@ def predict_blocks(
     cal: nacp.Calibration | nacp.GroupedCalibration, matrix: Array, allow_empty: bool, places: Ints | None
 ) -> Iterator[tuple[int, Rows, nacp.PredictionSets]]:
     """Yield the first row of each block, its rows, and their sets, so that these are not all held at once."""
-    step = max(1, BLOCK_ENTRIES // matrix.shape[1])
+    step = max(1, BLOCK_ENTRIES // max(matrix.shape[1], 1))
     for start in range(0, max(len(matrix), 1), step):
         rows = cal.open_rows(matrix[start : start + step], least=0, start=start)
         given: dict[str, Any] = {"allow_empty": allow_empty}

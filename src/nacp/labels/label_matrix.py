@@ -70,6 +70,8 @@ def from_cells(cells: Sequence[Sequence[str]], classes: Sequence[Any] | None = N
         ["" if cell.lower() in ABSENT and cell not in known else cell for cell in row] for row in cells
     ]
     items = annotators = None
+    if not first:
+        raise InputError("labels", "is empty")
     if _is_header(first, below, known):
         if not below:
             raise InputError("labels", "has a header and nothing below it")
