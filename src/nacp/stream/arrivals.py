@@ -162,6 +162,11 @@ class Follower(ABC):
         shares = hits if given is None else self._shares.of(sets, given)
         return np.where(truth == UNDECIDED, undecided, np.where(truth == NOT_CHECKED, shares, hits))
 
+    def _repr_html_(self) -> str:
+        from nacp.show.html import card, told
+
+        return card(type(self).__name__, told(str(self)))
+
     @abstractmethod
     def _state(self) -> dict[str, Any]:
         """Return what a file holds besides the calibration and the noise."""

@@ -225,11 +225,6 @@ class Monitor(Follower):
             )
         return wrapped(f"{said}\nPromised: {self.promise}. Assumed: {self.assumptions}.")
 
-    def _repr_html_(self) -> str:
-        from nacp.show.html import card, told
-
-        return card("Monitor", told(str(self)))
-
 
 def _cut(total: float, number: int) -> float | None:
     return min(max(total / number, 0.0), 1.0) if number else None

@@ -131,12 +131,7 @@ class OnlineCalibrator(Follower):
         self._prepare(calibration, labelling, rate, decay, spread)
 
     def _prepare(
-        self,
-        calibration: Calibration,
-        labelling: Labelling,
-        rate: Any,
-        decay: Any,
-        spread: float | None = None,
+        self, calibration: Calibration, labelling: Labelling, rate: Any, decay: Any, spread: float | None
     ) -> None:
         noise = labelling.noise
         if noise is not None and not noise.doubt.exact:
@@ -149,16 +144,12 @@ class OnlineCalibrator(Follower):
         width, (low, high) = self.range[1] - self.range[0], calibration.score.span
         # How far a batch may move the threshold, divided by how far its coverage is from 1 - alpha.
         self._reach = math.inf if rate is not None else high - low if spread is None else spread
-        if rate is None and spread is not None:
-            rate = spread / (_MEMORY * width**2)
-        elif rate is None and high - low < np.inf:
-            rate = _STEP * (high - low) / width
-        elif rate is None:
-            raise InputError(
-                "rate",
-                f"must be given: scores of {calibration.score!r} have no greatest value",
-                remedy="pass about a hundredth of the difference that scores have around the threshold",
-            )
+        if rate is None and not math.isfinite(self._reach):
+            problem = f"must be given: scores of {calibration.score!r} have no greatest value"
+            remedy = "pass about a hundredth of the difference that scores have around the threshold"
+            raise InputError("rate", problem, remedy=remedy)
+        if rate is None:
+            rate = self._reach * (_STEP / width if spread is None else 1 / (_MEMORY * width**2))
         self.rate, self.decay = check_finite("rate", rate), check_rate(decay, "decay")
         if self.rate <= 0:
             raise InputError("rate", "must be more than 0", found=repr(rate))
@@ -280,7 +271,7 @@ class OnlineCalibrator(Follower):
         return kept | {"reach": plain(self._reach)}
 
     def _restore(self, calibration: Calibration, labelling: Labelling, state: dict[str, Any]) -> None:
-        self._prepare(calibration, labelling, check_finite("rate", state["rate"]), state["decay"])
+        self._prepare(calibration, labelling, check_finite("rate", state["rate"]), state["decay"], None)
         self._q = check_finite("native_threshold", state["native_threshold"])
         self._total = check_finite("total", state["total"])
         self._reach = number("reach", state["reach"])
@@ -301,11 +292,6 @@ class OnlineCalibrator(Follower):
             f"at the rate {self.rate:.3g}.{seen}\n"
             f"Promised: {self.promise}. Assumed: {self.assumptions}."
         )
-
-    def _repr_html_(self) -> str:
-        from nacp.show.html import card, told
-
-        return card("OnlineCalibrator", told(str(self)))
 
 
 def _checked(start: Calibration, given: dict[str, Any]) -> Calibration:
@@ -331,21 +317,11 @@ def _without_calibration(start: Any, given: dict[str, Any]) -> Calibration:
     if not low <= native <= high:
         within = f"{low + score.offset:g} to {high + score.offset:g}"
         raise InputError("start", f"must be a score, from {within}", found=repr(start))
-    return Calibration(
-        alpha=0.1,
-        n=1,
-        k=k,
-        score=score,
-        noise=None,
-        guarantee=chosen_guarantee(None, None, None),
-        crossing="last",
-        correction=0.0,
-        native_threshold=native,
-        estimate=0.0,
-        classes=check_classes(given["classes"], k),
-        normalize=check_flag("normalize", given["normalize"] or False),
-        from_logits=check_flag("from_logits", given["from_logits"] or False),
-    )
+    options = ("normalize", "from_logits")
+    known: dict[str, Any] = {name: check_flag(name, given[name] or False) for name in options}
+    found = 0.0, native, 0.0  # the correction, the threshold and the estimate
+    guarantee, classes = chosen_guarantee(None, None, None), check_classes(given["classes"], k)
+    return Calibration(0.1, 1, k, score, None, guarantee, "last", *found, classes=classes, **known)
 
 
 def _spread_around(calibration: Calibration, alpha: float) -> float | None:
