@@ -33,6 +33,7 @@ def test_names_gaps_and_rows_that_are_not_probabilities(option, points):
     probs, labels = points[0].astype(np.float64), points[1]
     given = {"classes": tuple("abcdefghij"), "normalize": True, "from_logits": True}[option]
     rows = np.log(probs) if option == "from_logits" else probs
+    labels = np.array(given)[labels] if option == "classes" else labels
     cal = nacp.calibrate(rows, labels, noise=None, score="aps", **{option: given})
     sets = cal.predict_set(rows).to_lists()
     assert [cal.predictor()(row) for row in rows] == sets
@@ -46,7 +47,7 @@ def test_a_row_of_a_table_and_of_a_dask_array(points):
     pandas, arrays = pytest.importorskip("pandas"), pytest.importorskip("dask.array")
     probs, labels = points
     table = pandas.DataFrame(probs, columns=list("abcdefghij"))
-    cal = nacp.calibrate(table, labels, noise=None, alpha=0.02)
+    cal = nacp.calibrate(table, table.columns[labels], noise=None, alpha=0.02)
     expected = cal.predict_set(table)[3]
     for row in (table.iloc[3], table.iloc[3][list("jihgfedcba")], arrays.from_array(probs)[3]):
         assert cal.predictor()(row) == expected

@@ -45,7 +45,7 @@ def test_a_rate_that_is_overstated_is_told(points, stated, score):
     assert "estimated at -" in cal.warnings[0]
     for remedy in ("nacp diagnose", "clean", "less noise"):
         assert remedy in cal.warnings[0]
-    assert " ".join(str(cal).split()).startswith(f"Warning: {cal.warnings[0]}. Sets")
+    assert " ".join(str(cal).split()).startswith(f"Warning: {cal.warnings[0]}.")
     assert str(told[0].filename) == __file__
 
 

@@ -36,8 +36,8 @@ def test_stacked_labels_are_noticed(k, width):
 
 
 def test_calibrate_warns_once_and_finds_the_same_threshold():
-    probs, labels = twins.simulate("cifar10", n=600, random_state=0)
-    labels = nacp.UniformNoise(0.2).sample(labels, 10, random_state=0)
+    probs, truth = twins.simulate("cifar10", n=600, random_state=0)
+    labels = nacp.UniformNoise(0.2).sample(truth, 10, random_state=0)
     stacked, thrice = np.repeat(probs, 3, axis=0), np.repeat(labels, 3)
     with pytest.warns(nacp.RepeatedRowsWarning, match="about 3 times each") as caught:
         cal = nacp.calibrate(stacked, thrice, noise=0.2, guarantee="none")
@@ -45,7 +45,7 @@ def test_calibrate_warns_once_and_finds_the_same_threshold():
     assert caught[0].filename == __file__
     assert cal.threshold == nacp.calibrate(probs, labels, noise=0.2, guarantee="none").threshold
     with pytest.warns(nacp.RepeatedRowsWarning):
-        nacp.calibrate(stacked, thrice, clean=thrice)
+        nacp.calibrate(stacked, thrice, clean=np.repeat(truth, 3))
 
 
 @pytest.mark.filterwarnings("error")

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 from nacp.errors import InputError
 from nacp.labels.answers import Answer, check_item, not_given, reading_record, table_of_answers
@@ -125,6 +124,8 @@ def to_label_studio(
     The interface shows the fields `shown` of a task and asks for one of the classes, or for "?" if a person
     cannot decide. Fields are named by letters, digits and underscores.
     """
+    from xml.sax.saxutils import quoteattr  # It imports urllib.request, which takes as long as most of nacp.
+
     tasks = [{"data": {_field(name): value for name, value in row.items()}} for row in rows]
     lines = ["<View>"]
     for i, field in enumerate(map(_field, shown)):
