@@ -69,7 +69,8 @@ class Evaluation:
     groups : ClassCoverage or None
         The coverage of each group, with an interval, if there were groups.
     by_class : ClassCoverage
-        The coverage of each class, with an interval.
+        The coverage of each class, with an interval. From noisy labels intervals of classes, and of groups of
+        classes, are approximate: see `coverage_by_class`.
     """
 
     n: int

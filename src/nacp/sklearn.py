@@ -114,19 +114,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.small = small
 
     def fit(self, X: object, y: ArrayLike, **fit_params: object) -> NoiseAwareClassifier:
-        """Fit the classifier; `fit_params` are passed to it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, features)
-            Training inputs.
-        y : array-like of shape (n,)
-            Training labels.
-
-        Returns
-        -------
-        self
-        """
+        """Fit the classifier to inputs of shape (n, features) and labels; `fit_params` are passed to it."""
         check_fraction("alpha", self.alpha)
         return self._keep(clone(self.estimator).fit(X, y, **fit_params))
 
@@ -157,14 +145,10 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         ----------
         X : array-like of shape (n, features)
             Calibration inputs.
-        y : array-like of shape (n,)
-            Their noisy labels; ``None`` to use checked labels alone.
+        y, clean, groups
+            As in `calibrate`: noisy labels, or None; checked labels; groups of inputs or of classes.
         unlabelled : array-like of shape (m, features), optional
-            Further inputs, without labels, which make the guarantee "binomial" cheaper.
-        clean : array-like of shape (n,) or pair (rows, labels), optional
-            True labels of inputs that were picked at random and checked, as in `calibrate`.
-        groups : array-like of shape (n,) or mapping, optional
-            The group of each input, or a mapping from each class to its group, as in `calibrate`.
+            Further inputs, without labels, which make the sets of "binomial" smaller.
 
         Returns
         -------
@@ -260,16 +244,8 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
 def conformalize(model: Any, X: object, y: ArrayLike | None, **options: Any) -> Any:
     """Calibrate a `NoiseAwareClassifier`, or a pipeline that ends in one, on inputs and their noisy labels.
 
-    Parameters
-    ----------
-    model : NoiseAwareClassifier or sklearn.pipeline.Pipeline
-        Fitted.
-    X, y, **options
-        As in `nacp.NoiseAwareClassifier.conformalize`; the inputs are those of the pipeline.
-
-    Returns
-    -------
-    model
+    The arguments are those of `nacp.NoiseAwareClassifier.conformalize`, and the inputs those of the fitted
+    pipeline, which is returned.
 
     Examples
     --------
@@ -296,16 +272,7 @@ def conformalize(model: Any, X: object, y: ArrayLike | None, **options: Any) -> 
 def predict_set(model: Any, X: object, **options: Any) -> PredictionSets:
     """Return the prediction sets of a `NoiseAwareClassifier`, or of a pipeline that ends in one.
 
-    Parameters
-    ----------
-    model : NoiseAwareClassifier or sklearn.pipeline.Pipeline
-        Calibrated by `conformalize`.
-    X, **options
-        As in `nacp.NoiseAwareClassifier.predict_set`; the inputs are those of the pipeline.
-
-    Returns
-    -------
-    PredictionSets
+    The arguments are those of `nacp.NoiseAwareClassifier.predict_set`; for an example see `conformalize`.
     """
     last, inside = _last_step(model, X)
     return last.predict_set(inside, **options)
