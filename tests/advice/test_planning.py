@@ -103,6 +103,7 @@ def test_a_plan_ends_with_how_many_labels_to_check_and_has_no_empty_cells(noise)
     last = on_one_line(found).splitlines()[-1]
     assert last.startswith(f"Check about {needed.get('checked, noisy', needed['checked']):,} labels")
     assert "cover about 92% on average where 90% is promised" in last
+    assert "(there are only 200)" in nacp.plan(k=4, n=200, noise=noise).advice
     assert min(needed.values()) > 100
     assert not [cell for table in found.tables for row in table.rows for cell in row if cell == "-"]
 

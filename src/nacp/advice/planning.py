@@ -146,6 +146,8 @@ class Plan(Printout):
         if row.n_needed is None:
             return f"No number of checked labels promises {target} with an excess of {self.excess:g}."
         said = f"Check about {row.n_needed:,} labels"
+        if row.n_needed > self.n:
+            said += f" (there are only {self.n:,})"
         if chosen is not None and chosen.n_needed is not None and chosen.n_needed < row.n_needed:
             said += f", or {chosen.n_needed:,} that nacp.choose_audit (nacp audit choose) picks"
         said += f", for sets that cover about {covered:.3g}% on average where {target} is promised. With "
