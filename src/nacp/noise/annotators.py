@@ -1,6 +1,6 @@
 """A noise matrix for each annotator: with several labels per point, each is weighed by its own matrix."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -92,7 +92,7 @@ class AnnotatorNoise(DenseNoise):
         return np.take_along_axis(rows, order, axis=1), np.take_along_axis(weights, order, axis=1)
 
     def permuted(self, order: Ints) -> "AnnotatorNoise":
-        return AnnotatorNoise(self.matrices[:, order][:, :, order], self.shares)
+        return replace(self, matrices=self.matrices[:, order][:, :, order])
 
     def describe(self, k: int) -> str:
         return f"label noise by a {k:,} x {k:,} matrix for each of {len(self.matrices):,} annotators"

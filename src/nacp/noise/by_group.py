@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Ints
 from nacp.noise.annotators import AnnotatorNoise
 
 
@@ -35,9 +34,6 @@ class NoiseByGroup(AnnotatorNoise):
     def __init__(self, matrices: ArrayLike, shares: ArrayLike, names: Sequence[Any]) -> None:
         super().__init__(matrices, shares)
         object.__setattr__(self, "names", tuple(names))
-
-    def permuted(self, order: Ints) -> "NoiseByGroup":
-        return NoiseByGroup(self.matrices[:, order][:, :, order], self.shares, self.names)
 
     def describe(self, k: int) -> str:
         shown = ", ".join(map(repr, self.names[:5])) + (", ..." if len(self.names) > 5 else "")
