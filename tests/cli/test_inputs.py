@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import nacp
 from nacp.cli.inputs import read_class_list, read_matrix, read_points
 from nacp.cli.models import NoiseOptions
 from nacp.errors import InputError
@@ -555,10 +554,10 @@ def test_class_names_with_commas_are_read_whole():
 
 
 def test_noise_is_a_number_a_matrix_or_none():
-    def read(text):
-        return NoiseOptions(noise=text).read_noise(3)
+    def read(text, classes=None):
+        return NoiseOptions(noise=text).read_noise(3, classes)
 
-    P = nacp.UniformNoise(0.2).matrix(3).dense()
+    P = RNG.dirichlet(np.ones(3), size=3)
     np.save("a.npy", P)
     np.savez("b.npz", noise=P, other=PROBS)
     np.savez("c.npz", mine=P, other=PROBS)
@@ -569,5 +568,12 @@ def test_noise_is_a_number_a_matrix_or_none():
     for name in ("a.npy", "b.npz", "c.npz:mine", "d.csv"):
         assert np.array_equal(read(name), P), name
     # The classes of a header may be in another order than those of the probabilities.
-    refused("e.csv has a header", read, "e.csv")
+    turned = [2, 0, 1]
+    assert np.array_equal(read("e.csv", [NAMES[i] for i in turned]), P[np.ix_(turned, turned)])
+    refused(
+        "e.csv has a header, ant, bee, dög, whose names are not those", read, "e.csv", ["ant", "bee", "cat"]
+    )
+    refused("found no names; leave it out", read, "e.csv")
+    write("f.csv", [NAMES, *P.tolist()])
+    refused("so its rows must have the same names", read, "f.csv", NAMES)
     refused("noise must be a rate such as", read, "much")

@@ -87,7 +87,7 @@ def choose_command(
                 [*ID[:1], *titles],
                 [[i, *row] for i, row in zip(opened.ids, carried, strict=True)],
             )
-        known = noise.read_noise(k, optional=True)
+        known = noise.read_noise(k, opened.classes, optional=True)
     with progress_of("choosing"):
         plan = nacp.choose_audit(
             opened.probs,

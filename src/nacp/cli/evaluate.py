@@ -79,7 +79,7 @@ def evaluate_command(
     cal = nacp.load(calibration)
     repeat_warnings(cal)
     with progress_of(f"reading {probs}"):
-        noise = model.read_noise(cal.k, optional=True, labels=labels or "")
+        noise = model.read_noise(cal.k, cal.classes, optional=True, labels=labels or "")
         points = read_points(
             probs,
             labels,

@@ -1,10 +1,12 @@
 """The noise models that commands are given: as numbers, as matrices, and as files."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from nacp._types import Array
@@ -45,8 +47,10 @@ class NoiseOptions:
     ] = None
     noise_confidence: Annotated[float, typer.Option(help="The probability that it lies there.")] = 1.0
 
-    def read_noise(self, k: int, *, optional: bool = False, labels: str = "") -> NoiseLike | Unsaid:
-        """Read the noise model for k classes.
+    def read_noise(
+        self, k: int, classes: Sequence[Any] | None = None, *, optional: bool = False, labels: str = ""
+    ) -> NoiseLike | Unsaid:
+        """Read the noise model for k classes; a matrix with names is put in the order of the classes.
 
         It need not be given if it is `optional`, as where labels were checked. It must be a model of the
         `labels` in that file.
@@ -65,7 +69,7 @@ class NoiseOptions:
                 'must be given: a rate, a file of a matrix or "none" for labels that are right; or, where '
                 "some labels were checked, --clean FILE",
             )
-        noise = _read_noise(self.noise) if self.noise else UNSAID
+        noise = _read_noise(self.noise, classes) if self.noise else UNSAID
         if uncertain:
             if not isinstance(noise, float):
                 name = "noise_confidence" if self.noise_interval is None else "noise_interval"
@@ -81,7 +85,7 @@ class NoiseOptions:
         return noise
 
 
-def _read_noise(text: str) -> float | Array | NoiseEstimate | None:
+def _read_noise(text: str, classes: Sequence[Any] | None) -> float | Array | NoiseEstimate | None:
     """Read a noise rate, a file of a matrix, an estimate, or "none"."""
     if text.lower() == "none":
         return None
@@ -97,13 +101,17 @@ def _read_noise(text: str) -> float | Array | NoiseEstimate | None:
             found=text,
             remedy=rate_meant(text),
         )
-    matrix, header, _ = read_matrix(text, "noise")
+    matrix, header, rows = read_matrix(text, "noise")
     if header is not None:
-        raise InputError(
-            text,
-            f"has a header, {few(header, 3)}",
-            remedy="put its rows and columns in the order of the classes, and leave the header out",
-        )
+        names = [str(each) for each in classes or ()]
+        if sorted(header) != sorted(names):
+            remedy = "give it the names of the classes, or leave the header out" if names else "leave it out"
+            problem = f"has a header, {few(header, 3)}, whose names are not those of the classes"
+            raise InputError(text, problem, found=few(names, 3) or "no names", remedy=remedy)
+        if rows is None or sorted(rows) != sorted(names):
+            problem = "has a header, so its rows must have the same names, in a first column called id"
+            raise InputError(text, problem)
+        matrix = matrix[np.ix_([rows.index(each) for each in names], [header.index(each) for each in names])]
     if matrix.dtype.kind not in "fiub":
         raise InputError(text, "must hold a matrix of numbers", found=f"the type {matrix.dtype}")
     return matrix

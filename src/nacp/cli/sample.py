@@ -94,7 +94,9 @@ class Sample(PointFiles, SampleOptions):
         opened = self._opened(found)
         given = opened.arguments | {"random_state": self.random_state}
         optional = any(each is not None for each in (self.clean, self.audit, cal))
-        given["noise"] = self.read_noise(found.probs.shape[1], optional=optional, labels=self.labels)
+        given["noise"] = self.read_noise(
+            found.probs.shape[1], found.classes, optional=optional, labels=self.labels
+        )
         if self.clean is not None:
             given["clean"] = found.clean
         if self.audit is not None:
