@@ -391,46 +391,39 @@ def test_a_window_slides():
 # Files
 
 
-def test_files(tmp_path):
-    path = tmp_path / "state"
-    for noise in (None, *NOISES.values()):
-        stream = fed(
-            nacp.Calibrator(K, noise=noise, score="raps", classes=NAMES), PROBS, np.array(NAMES)[NOISY]
-        )
-        for state in (stream.fresh(), stream):
-            state.save(path)
-            assert nacp.Calibrator.load(path) == state
-    data = path.read_bytes()
-    damaged = [data[:cut] for cut in (len(data) - 1, len(data) - 40, len(data) // 2)]
-    flipped = bytearray(data)
-    flipped[len(data) // 3] ^= 1
-    for bad in (*damaged, bytes(flipped), data + b"0"):
-        path.write_bytes(bad)
-        with pytest.raises(nacp.InputError, match="is damaged: its checksum does not fit"):
-            nacp.Calibrator.load(path)
-    for bad in (b"", data[:20], data[:100], b"\x00\xff" * 100, b"[1]\n", b'{"format": "nacp.calibration"}\n'):
-        path.write_bytes(bad)
-        with pytest.raises(nacp.InputError, match="is not a file of a Calibrator"):
-            nacp.Calibrator.load(path)
-    quiet(stream.finish, guarantee="expected").save(path)
-    with pytest.raises(nacp.InputError, match="is not a file of a Calibrator"):
-        nacp.Calibrator.load(path)
-    line, _, rest = data.partition(b"\n")
-    path.write_bytes(json.dumps(json.loads(line) | {"version": 2}).encode() + b"\n" + rest)
-    with pytest.raises(nacp.InputError, match="has version 2 of the format; this nacp reads 1"):
-        nacp.Calibrator.load(path)
-
-
 def own_score(rows):
     return -rows.astype(np.float64)
 
 
-def test_a_function_as_a_score_has_to_be_given_again(tmp_path):
-    stream = fed(nacp.Calibrator(noise=0.2, score=own_score), PROBS, NOISY)
-    stream.save(tmp_path / "state")
+def test_files(tmp_path):
+    path = tmp_path / "state"
+    for noise in (None, *NOISES.values()):
+        stream = nacp.Calibrator(noise=noise, score="raps", classes=NAMES)
+        stream.update(PROBS, np.array(NAMES)[NOISY])
+        for state in (stream.fresh(), stream):
+            state.save(path)
+            assert nacp.Calibrator.load(path) == state
+    data, flipped = path.read_bytes(), bytearray(path.read_bytes())
+    flipped[len(data) // 3] ^= 1
+    quiet(stream.finish, guarantee="expected").save(path)
+    strange = b"", data[:20], data[:100], b"\x00\xff" * 100, b"[1]\n", path.read_bytes()
+    damaged = data[:-1], data[:-40], data[: len(data) // 2], bytes(flipped), data + b"0"
+    line, _, rest = data.partition(b"\n")
+    newer = json.dumps(json.loads(line) | {"version": 2}).encode() + b"\n" + rest
+    for said, files in (
+        ("is damaged: its checksum does not fit", damaged),
+        ("is not a file of a Calibrator", strange),
+        ("has version 2 of the format; this nacp reads 1", [newer]),
+    ):
+        for bad in files:
+            path.write_bytes(bad)
+            with pytest.raises(nacp.InputError, match=said):
+                nacp.Calibrator.load(path)
+    own = fed(nacp.Calibrator(noise=0.2, score=own_score), PROBS, NOISY)
+    own.save(path)
     with pytest.raises(nacp.InputError, match="score is the custom function"):
-        nacp.Calibrator.load(tmp_path / "state")
-    assert nacp.Calibrator.load(tmp_path / "state", score=own_score) == stream
+        nacp.Calibrator.load(path)
+    assert nacp.Calibrator.load(path, score=own_score) == own
 
 
 @pytest.mark.parametrize("noise", ["uniform", "matrix"])

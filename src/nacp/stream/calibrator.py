@@ -250,7 +250,8 @@ class Calibrator:
         """Add the counts of another state with the same settings, in place."""
         with _ADDING:
             total = self + other
-            self._set_classes(total.k, total.classes)
+            if self._counts is None:
+                self._set_classes(total.k, total.classes)
             self._counts = total._counts
 
     def __add__(self, other: Calibrator) -> Calibrator:
