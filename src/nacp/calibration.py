@@ -204,7 +204,7 @@ class Calibration:
 
     @property
     def floor(self) -> float:
-        """``z_{1-delta} deviation / sqrt(n)``: what even a test that knew the deviation would cost."""
+        """``z_{1-delta} deviation / sqrt(n)``: the excess of a test that knows the deviation."""
         if self.guarantee.delta is None:
             raise InputError("guarantee", f'"{self.guarantee.name}" has no delta, so there is no floor')
         if self.deviation is None:
@@ -352,7 +352,7 @@ class Calibration:
         if self.gap:
             said += f" The gap is estimated at {self.gap:.2g}."
         if self.price_of_doubt:
-            said += f" Not knowing the noise exactly costs {self.price_of_doubt:.2g} labels per set."
+            said += f" As the noise is not known exactly, sets are {self.price_of_doubt:.2g} labels larger."
         if self.note:
             said += f" Note: {self.note}."
         warned = "".join(f"Warning: {sentence}.\n" for sentence in self.warnings)

@@ -216,7 +216,7 @@ def test_the_plan_predicts_the_excess_of_a_calibration(noise):
     assert "pac" in str(found)
 
 
-def test_without_a_pilot_the_plan_takes_the_sets_to_be_small():
+def test_the_plan_takes_sets_to_be_small():
     found = nacp.plan(k=1000, noise=0.2, n=25_000, delta=0.001)
     assert found.deviation == pytest.approx(math.sqrt(0.9 * (0.1 + 0.25)), rel=1e-3)
     dense = nacp.plan(k=100, noise=nacp.UniformNoise(0.2).matrix(100).dense(), n=25_000)

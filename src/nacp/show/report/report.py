@@ -103,7 +103,7 @@ def make_report(
     test_probs, test_labels : arrays of shape (m, k) and (m,), optional
         Other points, whose sets are then shown, and their true labels, by which coverage is then measured.
     samples : sequence of int, optional
-        The rows whose sets are shown, of the test points if there are some. By default a few all over.
+        The rows whose sets are shown, of the test points if there are some; by default eight.
     descriptions : sequence of str, optional
         What to show with these rows: one text for each point.
     groups, by, simultaneous, small
