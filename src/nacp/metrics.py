@@ -91,11 +91,6 @@ class Evaluation:
     groups: ClassCoverage | None = field(default=None, repr=False, compare=False)
 
     @property
-    def taken_as_true(self) -> bool:
-        """Whether the labels of all points were taken as true."""
-        return self.labelled == self.n
-
-    @property
     def worst_group_coverage(self) -> float | None:
         """The lowest coverage of any group; None if there were no groups."""
         return None if self.groups is None else float(np.nanmin(self.groups.coverage))

@@ -200,7 +200,7 @@ def _judged(
             reach = (z * math.sqrt(alpha * (1 - alpha) / n),) * 2
         own = z * math.sqrt(variance) if on_average else 0.0
         low, high = coverage - math.hypot(reach[0], own), coverage + math.hypot(reach[1], own)
-    passed = min(high, 1.0) >= target
+    passed, taken_as_true = min(high, 1.0) >= target, result.labelled == result.n
     return Verdict(
         passed=bool(passed),
         target=target,
@@ -210,5 +210,5 @@ def _judged(
         confidence=result.confidence,
         basis=result.basis,
         promise=calibration.promise,
-        hint="" if passed or not result.taken_as_true else HINT.format("pass noise= or clean= to evaluate"),
+        hint=HINT.format("pass noise= or clean= to evaluate") if not passed and taken_as_true else "",
     )

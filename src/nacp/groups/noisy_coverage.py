@@ -1,7 +1,7 @@
 """Coverage of fixed sets, estimated from noisy labels.
 
 For sets that were made without these labels, ``g = sum over l in C of W[y, l]`` has the coverage as its mean
-and is bounded (docs/guarantees.md, T3): a betting interval for this mean holds for any noise matrix. The
+and is bounded (docs/guarantees.md, S7): a betting interval for this mean holds for any noise matrix. The
 coverage of a class is a ratio of two such means, with Fieller's approximate interval.
 """
 
