@@ -235,7 +235,8 @@ def calibrate(
     small : {"error", "all", "merge"}, default="error"
         What to do with groups that have too few points. "error": raise an error. "all": their sets hold all
         labels. "merge": pool them into one group. A random tenth of the points then decides which groups are
-        small; these points are not used otherwise.
+        small; these points are not used otherwise. "merge" after an error, on the same points, may double
+        delta.
 
     Returns
     -------

@@ -259,6 +259,7 @@ def test_what_a_refusal_offers_can_be_had(options, offered):
     with pytest.raises(nacp.InputError) as refused:
         nacp.calibrate(PROBS, NOISY, **options)
     assert ('small="merge"' in str(refused.value)) == offered
+    assert ("with twice delta" in str(refused.value)) == (offered and "guarantee" not in options)
     assert nacp.calibrate(PROBS, NOISY, small="all", **options).infinite
     if offered:
         assert not nacp.calibrate(PROBS, NOISY, small="merge", **options).infinite

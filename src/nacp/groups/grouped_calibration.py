@@ -461,7 +461,9 @@ def _too_small(result: GroupedCalibration) -> InputError:
         about = f"; a group needs about {counted(needed, what)}"
     pools = len(result.infinite) > 1 and not checked
     pools &= first.guarantee.takes_groups_of_classes or not of_classes
-    remedy = "pass {} for sets of all labels there" + ", or {} to pool them" * pools
+    again = "after this refusal, the promise fails with twice delta at most"
+    twice = "" if first.guarantee.delta is None else f" ({again})"
+    remedy = "pass {} for sets of all labels there" + f", or {{}} to pool them{twice}" * pools
     return InputError(
         "by" if of_classes and len(result.names) == result.k else "groups",
         f"has {len(result.infinite):,} of {len(result.names):,} groups in which no threshold keeps the "
