@@ -227,7 +227,12 @@ def test_report_writes_the_page_that_the_function_makes(folder):
 
 
 @pytest.mark.parametrize(
-    "given", [["--noise", "0.2", "--score", "raps"], ["--clean", "clean.npy"]], ids=" ".join
+    "given",
+    [
+        ["--noise", "0.2", "--score", "raps"],
+        pytest.param(["--clean", "clean.npy"], marks=pytest.mark.slow),
+    ],
+    ids=" ".join,
 )
 def test_a_saved_calibration_has_a_report(folder, given):
     done("calibrate", "probs.npy", "labels.npy", "--alpha", "0.2", *given)

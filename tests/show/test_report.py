@@ -127,6 +127,7 @@ def test_clean_labels_and_infinite_thresholds_have_a_page():
         json.loads(re.search(r'id="data">(.*?)</script>', report.html, re.S)[1])
 
 
+@pytest.mark.slow
 def test_the_noise_model_is_examined(report):
     probs, noisy, *_ = data()
     cal = quiet_calibrate(alpha=0.125, score="raps")
