@@ -19,7 +19,7 @@ from nacp.coverage.curve import CoverageCurve
 from nacp.noise import NoiseLike
 from nacp.sets import PredictionSets
 from nacp.show.axes import threshold_axis
-from nacp.show.style import BLUE, CONTRADICTED, GREEN, GREY, ORANGE, RC, style_of
+from nacp.show.style import BLUE, GREEN, GREY, IN_DOUBT, ORANGE, RC, style_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,7 +224,7 @@ class CoverageDisplay(Display):
         main = {"color": BLUE, "linewidth": 2.2, "label": "true labels, estimated"}
         self.line_ = draw(curve.clean, **(main | style))
         if self.contradicted:
-            ax.plot([], [], linestyle="none", label=CONTRADICTED)
+            ax.plot([], [], linestyle="none", label=IN_DOUBT)
         if self.alpha is not None:
             _draw_target(ax, 1 - self.alpha)
         if chosen is not None:

@@ -15,7 +15,7 @@ from nacp._types import Floats
 from nacp.show.axes import Axis, linear_axis, log_axis, threshold_axis
 from nacp.show.report.contents import Contents, Step
 from nacp.show.report.markup import place, safe
-from nacp.show.style import CONTRADICTED
+from nacp.show.style import IN_DOUBT
 
 _ROOM = 5  # ticks whose numbers fit in a row on a phone
 Places: TypeAlias = Mapping[str, dict[str, str] | None]
@@ -41,7 +41,7 @@ class Chart(NamedTuple):
 def coverage_chart(contents: Contents) -> Chart:
     """Return F^n, F^r and F^c against the threshold, with marks at the target and at the threshold."""
     curve, places = contents.curve, moved(contents, contents.steps[contents.chosen])
-    doubt = f": {CONTRADICTED}" if contents.calibration.warnings else ""
+    doubt = f", {IN_DOUBT}" if contents.calibration.warnings else ""
     lines = [
         Line(f"true labels, estimated (Fᶜ){doubt}", "true", curve.clean),
         Line("given labels (Fⁿ)", "given", curve.noisy),
