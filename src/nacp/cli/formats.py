@@ -244,20 +244,10 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 class Table(ABC):
-    """A file with rows and columns.
+    """A file with rows and columns."""
 
-    Attributes
-    ----------
-    path : Path
-        The file, or ``-`` for standard input.
-    header : list of str, or None
-        The names of its columns. The first row of a text table, which may hold numbers.
-    width : int
-        The number of its columns.
-    """
-
-    path: Path
-    header: list[str] | None
+    path: Path  # or - for standard input
+    header: list[str] | None  # the names of its columns; of a text table the first row, also if it has none
     width: int
 
     @property
@@ -522,12 +512,9 @@ class ParquetTable(Table):
                 raise InputError(str(self.path), problem, remedy=TEXT_COLUMN)
         narrow = all(types.is_float32(each) or types.is_float16(each) for each in kinds)
         shape = self._file.metadata.num_rows, len(wanted)
-        matrix, done = np.empty(shape, dtype=np.float32 if narrow else np.float64), 0
-        with _readable(self.path):
-            for batch in self._file.iter_batches(columns=wanted):
-                for j, name in enumerate(wanted):
-                    matrix[done : done + len(batch), j] = batch.column(name).to_numpy(zero_copy_only=False)
-                done += len(batch)
+        matrix = np.empty(shape, dtype=np.float32 if narrow else np.float64)
+        for j, name in enumerate(wanted):
+            matrix[:, j] = self._column(name).to_numpy()
         return matrix
 
     def cells(self, column: int) -> list[str]:
