@@ -173,14 +173,8 @@ def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | Non
     }
     cells = [["" if cell in (-1, "-1") else cell for cell in each.tolist()] for each in columns.values()]
     if path.suffix == ".csv":
-        rows = [list(columns), *zip(*cells, strict=True)]
-        write_whole(
-            path,
-            "w",
-            lambda file: csv.writer(file, lineterminator="\n").writerows(
-                [list(map(escaped, row)) for row in rows]
-            ),
-        )
+        rows = [list(columns), *(map(escaped, row) for row in zip(*cells, strict=True))]
+        write_whole(path, "w", lambda file: csv.writer(file, lineterminator="\n").writerows(rows))
     else:
         arrays: dict[str, Any] = columns | {
             "labels": _storable(table.matrix(order, classes), ""),
