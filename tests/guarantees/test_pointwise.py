@@ -217,10 +217,9 @@ def test_pac_keeps_its_promise_with_the_most_favourable_interval_of_the_same_poi
     assert short / runs <= delta + 3 * np.sqrt(delta * (1 - delta) / runs)
 
 
-DOUBTFUL = {"interval": INTERVAL, "radius": RADIUS}
-
-
-@pytest.mark.parametrize("noise", (NOISES | DOUBTFUL).values(), ids=NOISES | DOUBTFUL)
+@pytest.mark.parametrize(
+    "noise", [*NOISES.values(), RADIUS, pytest.param(INTERVAL, marks=pytest.mark.slow)], ids=str
+)
 @pytest.mark.parametrize("score", ["hps", "topk"])
 def test_many_alphas_at_once_find_what_each_finds_alone(score, noise):
     probs, _, labels = sample(700, noise, seed=5)

@@ -244,6 +244,7 @@ def test_a_page_is_small(report):
     assert len(page.encode()) < 2_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_alphas")
 def test_under_an_interval_the_page_says_which_rate_the_estimate_is_for():
     probs, noisy, *_ = data(n=1000)
