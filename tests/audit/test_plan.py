@@ -211,8 +211,12 @@ def test_a_look_spends_its_part_of_delta_and_says_which_it_is(tmp_path):
     plan = nacp.choose_audit(probs, noisy, budget=1500, looks=2)  # these are picked at random
     with pytest.raises(nacp.InputError, match="no delta to divide among the looks"):
         nacp.calibrate(probs, noisy, clean=(plan.rows, truth[plan.rows]), audit=plan, guarantee="expected")
-    with pytest.raises(nacp.InputError, match="budget must be a whole number of at least 5"):
-        nacp.choose_audit(probs, noisy, budget=4, looks=5)
+    with pytest.raises(nacp.InputError, match="budget must be a whole number of at least 10"):
+        nacp.choose_audit(probs, noisy, budget=9, looks=5)
+    plan = nacp.choose_audit(probs, noisy, budget=10, looks=5)
+    for part in np.split(plan.outside, plan.stops[:-1]):
+        assert len(part) == 2
+    assert 0 < plan.outside[:2].sum() < 2
 
 
 def test_an_audit_without_looks_says_that_there_was_no_look_before():

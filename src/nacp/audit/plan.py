@@ -183,7 +183,8 @@ def choose_audit(
     check_fraction("alpha", alpha)
     sample = _open(probs, labels, score, classes=classes, normalize=normalize, from_logits=from_logits)
     aside = pilot_size(sample.n, sample.k)
-    check_count("budget", budget, check_count("looks", looks, 1))
+    # With two labels in each instalment the first one has points of both strata.
+    check_count("budget", budget, 1 if check_count("looks", looks, 1) == 1 else 2 * looks)
     if aside < 1:
         raise InputError("probs", "must have 10 rows or more to choose from", found=f"{sample.n}")
     if budget > sample.n - aside:

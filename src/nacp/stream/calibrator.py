@@ -139,9 +139,9 @@ class Calibrator:
         ready = self._for_batch(probs)
         batch = ready._counted(probs, labels)
         with _ADDING:
-            if self._counts is None and batch is not None:
-                self._set_classes(ready.k, ready.classes)
             if ready is not self:
+                if self._counts is None and batch is not None:
+                    self._set_classes(ready.k, ready.classes)
                 self._check_same(ready)
             self._counts = self._sum(self._counts, batch)
 
