@@ -66,7 +66,7 @@ def test_where_the_labels_contradict_the_noise_model_the_plot_says_so(data):
     for display, contradicted in ((told, True), (plain, False)):
         y = display.line_.get_ydata()
         assert 0 <= y.min() < y.max() == 1
-        assert any("in doubt (see the warning)" in label for label in labels_of(display)) == contradicted
+        assert any("in doubt, see warning" in label for label in labels_of(display)) == contradicted
     told.figure_.canvas.draw()
     box = told.figure_.legends[0].get_window_extent()
     assert 0 <= box.x0 < box.x1 <= told.figure_.bbox.x1

@@ -470,7 +470,7 @@ def test_a_contradicted_promise_is_not_shown_as_a_promise(report):
     assert "Do not rely on the promise" in page
     assert "<h2>What would be promised if the assumptions held</h2>" in page
     assert '<p class="promise"' not in page
-    assert "in doubt (see the warning)" in page
+    assert "in doubt, see warning" in page
     assert '<p class="promise"' in report.html
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from nacp.guarantees import GUARANTEES
 
 GREY, BLUE, ORANGE, GREEN = "#777777", "#0072b2", "#d55e00", "#009e73"
-IN_DOUBT = "in doubt (see the warning)"
+IN_DOUBT = "in doubt, see warning"
 RC: dict[Any, Any] = {  # matplotlib types its keys as literals
     "font.size": 9,
     "axes.titlesize": 9,

@@ -41,7 +41,7 @@ class Chart(NamedTuple):
 def coverage_chart(contents: Contents) -> Chart:
     """Return F^n, F^r and F^c against the threshold, with marks at the target and at the threshold."""
     curve, places = contents.curve, moved(contents, contents.steps[contents.chosen])
-    doubt = f", {IN_DOUBT}" if contents.calibration.warnings else ""
+    doubt = f": {IN_DOUBT}" if contents.calibration.warnings else ""
     lines = [
         Line(f"true labels, estimated (Fᶜ){doubt}", "true", curve.clean),
         Line("given labels (Fⁿ)", "given", curve.noisy),
