@@ -157,6 +157,15 @@ def test_rows_without_a_partner_are_counted_and_named():
     assert threshold("p.csv", "numbered.csv", *NOISE) == wanted
     pd.DataFrame(PROBS[ORDER], columns=NAMES, index=ORDER).to_csv("turned.csv")
     assert threshold("turned.csv", "numbered.csv", *NOISE) == wanted
+    # Numbers of rows that were counted anew, and other ids, must not be joined with them by chance.
+    pd.DataFrame(PROBS, columns=NAMES).to_csv("counted.csv")
+    pd.DataFrame({"label": NAMED[:200]}).to_csv("shorter.csv")
+    pd.DataFrame({"id": ORDER[:200], "label": NAMED[:200]}).to_csv("other.csv", index=False)
+    for name in ("shorter.csv", "other.csv"):
+        said = done("calibrate", "counted.csv", name, *NOISE, code=2)
+        assert f"{name} holds 200 values, but counted.csv has 300 rows" in said
+    pd.DataFrame({"label": NAMED}, index=range(N)).iloc[ORDER].to_csv("shuffled.csv")
+    assert threshold("counted.csv", "shuffled.csv", *NOISE) == wanted
     said = done("predict", "found.json", "probs.npy", "--id", "x", code=2)
     assert "--id names a column, and probs.npy has none" in said
 

@@ -179,7 +179,7 @@ def read_matrix(
         return matrix, names, None
     wanted = [str(each) for each in classes or ()]
     at = id_at(header, id, wanted, known=bool(wanted) or lists is not None)
-    ids = None if at is None else list(map(_as_id, table.cells(at)))
+    ids = None if at is None else _ids_of(table, at)
     named = not set(header).isdisjoint(wanted)
     columns = _order(str(path), header, wanted) if named else []
     if lists is None and not named:
@@ -257,15 +257,13 @@ class Rows:
     def places(self, column: Column) -> Ints | None:
         """Return the place of each row in a column, -1 if it has none; None if they are matched in order."""
         ours, theirs = self.ids, column.ids
-        if ours is None or theirs is None or ours == theirs:
+        if ours is None or theirs is None or ours == theirs or _only_number(ours, theirs):
             if len(column.values) != self.n:
                 raise self._other_length(column)
             return None
         place = {each: i for i, each in enumerate(theirs)}
         at = np.array([place.get(each, -1) for each in ours], dtype=np.int64)
         if (at < 0).all():
-            if len(column.values) == self.n and (_are_places(ours) or _are_places(theirs)):
-                return None  # one of the files only numbers its rows
             raise InputError(
                 column.file,
                 f"has rows called {few(theirs[:2])}, and {split_key(self.file)[0]} has {few(ours[:2])}: none "
@@ -324,7 +322,7 @@ def read_column(
         at = id_at(table.header, id, (), known=True, key=key)
         cells = table.cells(_label_at(table, key, called, at))
         same = rows is not None and split_key(rows.file)[0] == path
-        ids = None if at is None or same else list(map(_as_id, table.cells(at)))
+        ids = None if at is None or same else _ids_of(table, at)
         return Column(str(path), np.array(cells), ids, 2)
     cells, n = [table.header[0], *table.cells(0)], None if rows is None else rows.n
     headed = key is not None or _is_title(cells, called, n, classes)
@@ -402,9 +400,26 @@ def _as_id(cell: str) -> str:
     return cell[:-2] if cell.endswith(".0") and cell[:-2].isdecimal() else cell
 
 
-def _are_places(ids: list[str]) -> bool:
-    """Return whether ids only number the rows, from 0 or 1."""
-    return ids in (_places(len(ids)), _places(len(ids) + 1)[1:])
+class _Numbers(list[str]):
+    """Ids of a first column such as that of pandas' index, which may only number the rows of its file."""
+
+    def are_places(self) -> bool:
+        """Return whether they count from 0 or 1."""
+        return self in (_places(len(self)), _places(len(self) + 1)[1:])
+
+
+def _ids_of(table: Table, at: int) -> list[str]:
+    """Return the ids in a column."""
+    ids = list(map(_as_id, table.cells(at)))
+    return _Numbers(ids) if (table.header or [])[at].lower() in _NUMBERED else ids
+
+
+def _only_number(ours: list[str], theirs: list[str]) -> bool:
+    """Return whether one file only counts its rows, which says nothing unless the other has them shuffled."""
+    for one, other in ((ours, theirs), (theirs, ours)):
+        if isinstance(one, _Numbers) and one.are_places():
+            return not isinstance(other, _Numbers) or other.are_places()
+    return False
 
 
 # Labels
