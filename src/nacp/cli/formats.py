@@ -494,7 +494,7 @@ class ParquetTable(Table):
             values = sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
         check_expansion(path, 8 * values)
         index: Any = []
-        with suppress(ValueError, RecursionError, AttributeError):  # metadata of another form
+        with suppress(ValueError, RecursionError, AttributeError, TypeError):  # metadata of another form
             index = list((self._schema.pandas_metadata or {}).get("index_columns", []))
         self.header: list[str] = [each for each in names if each not in index or each == key]
         self.width = len(self.header)
