@@ -50,7 +50,7 @@ def test_a_calibration_says_what_its_noise_estimate_assumes(points, kind, guaran
         "the others promise less than they seem to"
     )
     assert ("approximate" in cal.promise) == (kind == "model")
-    assert ("no interval" in cal.promise) == (kind == "none")
+    assert ("its error is not known" in cal.promise) == (kind == "none")
     # An interval of uniform rates may come from these very points.
     assert ("from other points than the calibration points" in cal.assumptions) == (kind == "matrix")
     cal.save(tmp_path / "cal.json")
