@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Array
+from nacp.coverage.agreement import warning_of
 from nacp.coverage.contradiction import against, warn_of
 from nacp.coverage.counted import Counted
 from nacp.coverage.curve import CoverageCurve, Curve, Rule, inverse_of
@@ -387,6 +388,7 @@ def calibrations(
     """
     found = find(guarantee, tallies.curve, noise, alphas, crossing, sample, seed)
     issues = against(tallies.lowest(noise), noise, tallies.score.offset, known.get("classes"))
+    issues += warning_of(sample)
     known = {"random_state": seed, "alphas": len(alphas), "warnings": issues, "score": tallies.score} | known
     calibrated = []
     for alpha, (finding, curve, price_of_doubt) in zip(alphas, found, strict=True):

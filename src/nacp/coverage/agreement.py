@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 
-from nacp import engine
-from nacp._types import Array, Floats, Ints
 from nacp.coverage.tally import Sample
-from nacp.points.tensors import fetched
+from nacp.points.arrays import row_slices
 
-_Z = 3.0
-"""Labels that fit better by fewer standard deviations than this are taken for unrelated to the rows."""
+# Labels that fit better by at most this number of standard deviations count as unrelated to the rows. At most
+# _SAMPLED points are compared, evenly spaced, and none if there are fewer than _FEWEST.
+_Z, _SAMPLED, _FEWEST, _ROUNDING = 3.0, 1024, 100, 1e-18
 
 
 def unrelated(sample: Sample) -> bool:
@@ -31,17 +30,33 @@ def unrelated(sample: Sample) -> bool:
     >>> [unrelated(Sample.of(*open_points(probs, each)[:2], HPS())) for each in (labels, labels[::-1])]
     [False, True]
     """
-    labels, n = sample.labels[:, 0], sample.n
+    places = np.flatnonzero(sample.parts[:, 0] > 0)
+    n = min(len(places), _SAMPLED)
+    if n < _FEWEST:
+        return False
+    places = places[np.arange(n) * len(places) // n]
+    fits = np.empty((n, sample.k))
+    for where in row_slices(n, sample.k):
+        fits[where] = sample.rows.whole(places[where])
+    if not sample.score.takes_probabilities:
+        np.negative(fits, out=fits)
+    labels = sample.labels[places, 0] % sample.k
     shares = np.bincount(labels, minlength=sample.k) / n
+    by_row, by_class = fits @ shares, fits.mean(axis=0)
+    mean = float(shares @ by_class)
+    found = float(fits[np.arange(n), labels].mean()) - mean
+    np.multiply(fits, fits, out=fits)
+    variance = (
+        float(shares @ fits.mean(axis=0)) - float((by_row**2).mean()) - float(shares @ by_class**2) + mean**2
+    ) / (n - 1)
+    return variance > _ROUNDING and found <= _Z * math.sqrt(variance)
 
-    def sums(values: Array, where: slice | Ints) -> tuple[float, Floats, float, float]:
-        fits = np.asarray(fetched(values) if engine.is_tensor(values) else values, dtype=np.float64)
-        fits = fits if sample.score.takes_probabilities else -fits
-        own = fits[np.arange(len(fits)), labels[where]].sum()
-        return own, fits.sum(axis=0), float((fits**2 @ shares).sum()), float(((fits @ shares) ** 2).sum())
 
-    own, by_class, squares, by_row = map(sum, zip(*sample.rows.map(sums), strict=True))
-    mean = np.asarray(by_class) / n
-    expected = float(shares @ mean)
-    variance = (squares - by_row - n * float(shares @ mean**2) + n * expected**2) * n / max(n - 1, 1)
-    return float(own) - n * expected <= _Z * math.sqrt(max(variance, 0.0))
+def warning_of(sample: Sample | None) -> tuple[str, ...]:
+    """Return a warning if labels are unrelated to their rows, in a tuple that is empty if they are not."""
+    if sample is None or not unrelated(sample):
+        return ()
+    return (
+        "the labels fit the rows of probs no better than labels in random order would: check that labels and "
+        "rows are in the same order, and that the columns of probs are in the order of the classes",
+    )

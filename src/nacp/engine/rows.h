@@ -134,7 +134,7 @@ WIDE static void NAME(cells_of_probabilities)(const void *values, i64 k, int32_t
         REAL p = row[j], rest = 1 - p; /* This is exact for p from 1/2 to 1. */
         WORD far = ONE_CELL + first - (NAME(bits_of)(p) >> shift);
         WORD near = ((NAME(bits_of)(rest) - 1) >> shift) - first;
-        far = far < ONE_CELL ? far : ONE_CELL;
+        far = far < 0 ? 0 : far < ONE_CELL ? far : ONE_CELL; /* It is negative for NaN only. */
         near = near > 0 ? near : 0;
         near = rest > 0 ? ZERO_CELL + 1 + near : ZERO_CELL;
         cells[j] = (int32_t)(p > (REAL)0.5 ? near : far);
