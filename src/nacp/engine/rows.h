@@ -169,18 +169,18 @@ WIDE static void NAME(sort)(const double *entries, const int32_t *columns, i64 n
 WIDE static void NAME(stand)(const void *values, i64 k, double own, double *found)
 {
     const REAL *row = values, entry = (REAL)own;
-    int64_t above = 0, upto = 0;
+    uint64_t above = 0, upto = 0;
     WORD larger = 0, as_large = 0;
     for (i64 j = 0; j < k; j++) {
         WORD is_larger = -(row[j] > entry), is_as_large = -(row[j] >= entry);
         double p = on_grid((double)row[j]) + 1;
-        int64_t mass; /* The mass in multiples of 2^-52 is the fraction of p + 1, whose exponent is 0. */
+        uint64_t mass; /* The mass in multiples of 2^-52 is the fraction of p + 1, whose exponent is 0. */
         memcpy(&mass, &p, sizeof mass);
-        mass -= INT64_C(1023) << 52;
-        above += mass & (int64_t)is_larger, upto += mass & (int64_t)is_as_large;
+        mass -= UINT64_C(1023) << 52;
+        above += mass & (uint64_t)(int64_t)is_larger, upto += mass & (uint64_t)(int64_t)is_as_large;
         larger -= is_larger, as_large -= is_as_large;
     }
-    found[0] = (double)above * 0x1p-52, found[1] = (double)upto * 0x1p-52;
+    found[0] = (double)(int64_t)above * 0x1p-52, found[1] = (double)(int64_t)upto * 0x1p-52;
     found[2] = (double)larger, found[3] = (double)as_large;
 }
 
