@@ -202,3 +202,16 @@ def test_a_wrong_model_is_contradicted_as_often_as_the_binomial_test_says():
         if not told or "of class" not in cal.warnings[0]:
             assert bool(told) == expected[-1]
     assert 0 < sum(expected) < times
+
+
+@pytest.mark.parametrize("k", [3, 100])
+def test_labels_in_another_order_than_the_rows_are_noticed(k):
+    rng, n = np.random.default_rng(k), 600
+    probs = rng.dirichlet(np.full(k, 0.2), size=n)
+    labels = (rng.random((n, 1)) > np.cumsum(probs, axis=1)).sum(axis=1).clip(max=k - 1)
+    noisy = nacp.UniformNoise(0.5).sample(labels, k, random_state=0)
+    related = nacp.calibrate(probs, noisy, noise=0.5, guarantee="none")
+    assert not any("random order" in said for said in related.warnings)
+    with pytest.warns(nacp.NoiseModelWarning, match="no better than labels in random order"):
+        shuffled = nacp.calibrate(probs, rng.permutation(noisy), noise=None)
+    assert "check that labels and rows are in the same order" in str(shuffled).replace("\n", " ")
