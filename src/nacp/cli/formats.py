@@ -518,7 +518,9 @@ class ParquetTable(Table):
         return matrix
 
     def cells(self, column: int) -> list[str]:
-        return _plain_cells(self.path, self._column(self.header[column]).to_pylist())
+        with _readable(self.path):  # dates may be out of range
+            values = self._column(self.header[column]).to_pylist()
+        return _plain_cells(self.path, values)
 
     def first_cells(self) -> list[str]:
         kinds = [self._schema.field(name).type for name in self.header]
