@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,97 +43,49 @@ from nacp.scores import Score, as_score
 from nacp.scores import ScoreLike as ScoreLike
 
 
+class _Options(TypedDict, total=False):
+    noise: NoiseLike | Mapping[Any, NoiseLike] | Unsaid
+    noise_groups: ArrayLike | None
+    clean: Any
+    audit: AuditPlan | None
+    score: ScoreLike
+    guarantee: str | Guarantee | None
+    delta: float | None
+    crossing: Rule
+    classes: Any
+    normalize: bool
+    from_logits: bool
+    random_state: int | None
+    unlabelled: ArrayLike | None
+
+
+class _Together(_Options, total=False):
+    groups: None
+    by: None
+
+
+class _ByGroup(_Options, total=False):
+    groups: Any
+    by: Literal["class"] | None
+    simultaneous: bool
+    small: Literal["error", "all", "merge"]
+
+
 @overload
 def calibrate(
-    probs: ArrayLike,
-    labels: ArrayLike | None,
-    *,
-    noise: NoiseLike | Mapping[Any, NoiseLike] | Unsaid = ...,
-    noise_groups: ArrayLike | None = None,
-    clean: Any = None,
-    audit: AuditPlan | None = None,
-    alpha: float = 0.1,
-    score: ScoreLike = "hps",
-    guarantee: str | Guarantee | None = None,
-    delta: float | None = None,
-    crossing: Rule = "last",
-    classes: Any = None,
-    normalize: bool = False,
-    from_logits: bool = False,
-    random_state: int | None = None,
-    unlabelled: ArrayLike | None = None,
-    groups: None = None,
-    by: None = None,
+    probs: ArrayLike, labels: ArrayLike | None, *, alpha: float = 0.1, **options: Unpack[_Together]
 ) -> Calibration: ...
 @overload
 def calibrate(
-    probs: ArrayLike,
-    labels: ArrayLike | None,
-    *,
-    noise: NoiseLike | Mapping[Any, NoiseLike] | Unsaid = ...,
-    noise_groups: ArrayLike | None = None,
-    clean: Any = None,
-    audit: AuditPlan | None = None,
-    alpha: Sequence[float],
-    score: ScoreLike = "hps",
-    guarantee: str | Guarantee | None = None,
-    delta: float | None = None,
-    crossing: Rule = "last",
-    classes: Any = None,
-    normalize: bool = False,
-    from_logits: bool = False,
-    random_state: int | None = None,
-    unlabelled: ArrayLike | None = None,
-    groups: None = None,
-    by: None = None,
+    probs: ArrayLike, labels: ArrayLike | None, *, alpha: Sequence[float], **options: Unpack[_Together]
 ) -> list[Calibration]: ...
 @overload
 def calibrate(
-    probs: ArrayLike,
-    labels: ArrayLike | None,
-    *,
-    noise: NoiseLike | Mapping[Any, NoiseLike] | Unsaid = ...,
-    noise_groups: ArrayLike | None = None,
-    clean: Any = None,
-    audit: AuditPlan | None = None,
-    alpha: float = 0.1,
-    score: ScoreLike = "hps",
-    guarantee: str | Guarantee | None = None,
-    delta: float | None = None,
-    crossing: Rule = "last",
-    classes: Any = None,
-    normalize: bool = False,
-    from_logits: bool = False,
-    random_state: int | None = None,
-    unlabelled: ArrayLike | None = None,
-    groups: Any = None,
-    by: Literal["class"] | None = None,
-    simultaneous: bool = False,
-    small: Literal["error", "all", "merge"] = "error",
+    probs: ArrayLike, labels: ArrayLike | None, *, alpha: float = 0.1, **options: Unpack[_ByGroup]
 ) -> GroupedCalibration: ...
 @overload
 def calibrate(
-    probs: ArrayLike,
-    labels: ArrayLike | None,
-    *,
-    noise: NoiseLike | Mapping[Any, NoiseLike] | Unsaid = ...,
-    noise_groups: ArrayLike | None = None,
-    clean: Any = None,
-    audit: AuditPlan | None = None,
-    alpha: Sequence[float],
-    score: ScoreLike = "hps",
-    guarantee: str | Guarantee | None = None,
-    delta: float | None = None,
-    crossing: Rule = "last",
-    classes: Any = None,
-    normalize: bool = False,
-    from_logits: bool = False,
-    random_state: int | None = None,
-    unlabelled: ArrayLike | None = None,
-    groups: Any = None,
-    by: Literal["class"] | None = None,
-    simultaneous: bool = False,
-    small: Literal["error", "all", "merge"] = "error",
+    probs: ArrayLike, labels: ArrayLike | None, *, alpha: Sequence[float], **options: Unpack[_ByGroup]
 ) -> list[GroupedCalibration]: ...
 def calibrate(
     probs: ArrayLike,
