@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from nacp import engine
-from nacp._types import Array, Bools, Floats, Ints
+from nacp._types import Array, Floats, Ints
 from nacp.coverage.grid import COARSE, INFINITE
 from nacp.coverage.tally import Sample, Tally, Weights
 from nacp.engine import Spec
@@ -37,17 +37,13 @@ class CoverageCurve:
         F^r-hat: the mean set size divided by k.
     clean : array of shape (m,)
         F^c-hat: the estimated share of true labels in the sets. It is not monotone and may leave [0, 1]:
-        slightly by chance, and further if the noise model is wrong.
-    outside : array of shape (m,) or None
-        Where `clean` was outside of [0, 1] and was clipped, as in ``Calibration.curve`` and in plots. None if
-        it was not clipped, as in the result of `coverage_curve`.
+        slightly by chance, and further if the noise model is wrong. ``Calibration.curve`` has it clipped.
     """
 
     thresholds: Floats
     noisy: Floats
     random: Floats
     clean: Floats
-    outside: Bools | None = None
 
     def cut(self) -> "CoverageCurve":
         """Return the curve with `clean` clipped to [0, 1].
@@ -56,14 +52,10 @@ class CoverageCurve:
         --------
         >>> import nacp
         >>> curve = nacp.coverage_curve([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3]], [0, 1], noise=0.3)
-        >>> curve.clean.round(3).tolist(), curve.cut().clean.tolist(), curve.cut().outside.tolist()
-        ([1.286], [1.0], [True])
+        >>> curve.clean.round(3).tolist(), curve.cut().clean.tolist()
+        ([1.286], [1.0])
         """
-        if self.outside is not None:
-            return self
-        shown = np.clip(self.clean, 0.0, 1.0)
-        # If all labels are in the sets, rounding may put the sum slightly beside 1.
-        return replace(self, clean=shown, outside=np.abs(self.clean - shown) > 1e-9)
+        return replace(self, clean=np.clip(self.clean, 0.0, 1.0))
 
     def __len__(self) -> int:
         return len(self.thresholds)
