@@ -45,7 +45,7 @@ sanitize: .venv/dev
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/sanitize .
 	PYTHONPATH=build/sanitize NACP_ENGINE=native ASAN_OPTIONS=detect_leaks=0 \
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
-	$(BIN)/python -m pytest -p no:cacheprovider tests/engine/test_verbs.py -k 'not torch'
+	$(BIN)/python -m pytest -s -p no:cacheprovider tests/engine/test_verbs.py -k 'not torch'
 
 # Damaged and invented input for every reader, the C verbs and `calibrate`; takes an hour. docs/trust.md has the figures.
 fuzz: .venv/dev
