@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
 from nacp.audit.checked_labels import open_clean
@@ -36,19 +37,6 @@ from nacp.sets import PredictionSets
 NOT_CHECKED, UNDECIDED = -2, -1
 
 
-class Arrivals(NamedTuple):
-    """Points that came."""
-
-    rows: Rows
-    labels: Ints | None  # their noisy labels, of shape (n,) or (n, a), if there are any
-    truth: Ints  # their true labels, or one of the codes above
-
-    @property
-    def checked(self) -> int:
-        """How many labels were checked."""
-        return int(np.count_nonzero(self.truth != NOT_CHECKED))
-
-
 class Labelling(NamedTuple):
     """How labels to come are wrong."""
 
@@ -69,36 +57,9 @@ class Labelling(NamedTuple):
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any], k: int) -> Labelling:
-        """Return what `to_dict` described."""
+        """Return what a file holds."""
         known = check_flag("known", stored["known"])
         return cls(stored_noise(stored["noise"], k), stored_basis("basis", stored["basis"]), known)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what a file keeps."""
-        return {"noise": plain(self.noise), "basis": plain(self.basis), "known": self.known}
-
-    def open(self, calibration: Calibration, probs: Any, labels: Any, clean: Any) -> Arrivals:
-        """Check points, read in the same way as those of a calibration; without labels, the checked ones."""
-        if labels is None and clean is None:
-            raise InputError("labels", "or clean must be given: the points' noisy or checked labels")
-        if labels is not None and not self.known:
-            raise InputError(
-                "noise",
-                "is not known, and without it labels that were not checked say nothing",
-                remedy="pass noise= from the beginning (None for labels that are right), or the checked "
-                "labels alone, update(probs, clean=...)",
-            )
-        rows = calibration.open_rows(probs, least=0)
-        n, k, classes = rows.n, calibration.k, calibration.classes
-        numbers = None if labels is None else check_given(labels, n, k, classes)
-        checked, true = np.empty((2, 0), dtype=np.int64)
-        if clean is not None:
-            checked, true = open_clean(clean, n, k, classes, least=0)
-        if numbers is None:
-            return Arrivals(rows.some(checked), None, true)
-        truth = np.full(n, NOT_CHECKED)
-        truth[checked] = true
-        return Arrivals(rows, numbers, truth)
 
 
 class Shares:
@@ -141,26 +102,73 @@ class Shares:
 class Follower(ABC):
     """An object that follows a calibration point by point, and can be saved and loaded."""
 
-    calibration: Calibration
-    _labelling: Labelling
-    _shares: Shares
     _format: ClassVar[str]
     _version: ClassVar[int] = 1
+    _undecided: ClassVar[float]  # the share of a checked point whose label could not be decided
     _lock: ClassVar = Lock()  # of all objects, as a lock of its own could not be copied with one
+
+    def _follow(self, calibration: Calibration, labelling: Labelling) -> None:
+        self.calibration, self._labelling = calibration, labelling
+        self._shares = Shares(labelling.noise, calibration.k)
+        self._q, self.checked = calibration.native_threshold, 0
 
     @property
     def noise(self) -> Noise | None:
         """How the labels to come are wrong; None if they are right, or not known."""
         return self._labelling.noise
 
-    def _shares_of(self, points: Arrivals, threshold: float, undecided: float) -> Floats:
-        """Return the shares of points at a native threshold: of a checked one, whether it is a hit."""
-        rows, given, truth = points
-        sets = replace(self.calibration, native_threshold=threshold).sets_of(rows)
-        row = np.repeat(np.arange(rows.n), sets.sizes)
-        hits = np.bincount(row[sets.labels == truth[row]], minlength=rows.n)
-        shares = hits if given is None else self._shares.of(sets, given)
-        return np.where(truth == UNDECIDED, undecided, np.where(truth == NOT_CHECKED, shares, hits))
+    def update(self, probs: ArrayLike, labels: ArrayLike | None = None, *, clean: Any = None) -> None:
+        """Use the next points; if they are refused, nothing changes.
+
+        Parameters
+        ----------
+        probs : array of shape (m, k)
+            Their class probabilities, as for `Calibration.predict_set`.
+        labels : array of shape (m,) or (m, a), optional
+            Their noisy labels, as for `calibrate`. Without them only checked points are used.
+        clean : array of shape (m,) or pair (rows, labels), optional
+            The true labels of points that were checked, as for `calibrate`; they replace the noisy ones.
+            "?", where a label could not be decided, counts as a hit for a `Monitor`, which then raises no
+            alarm, and as a miss for an `OnlineCalibrator`. Which points are checked must not depend on their
+            noisy labels; those of a `Monitor` must be picked at random.
+        """
+        rows, given, truth = self._open(probs, labels, clean)
+        if not rows.n:
+            return
+        with self._lock:
+            sets = replace(self.calibration, native_threshold=self._q).sets_of(rows)
+            row = np.repeat(np.arange(rows.n), sets.sizes)
+            hits = np.bincount(row[sets.labels == truth[row]], minlength=rows.n)
+            shares = hits if given is None else self._shares.of(sets, given)
+            shares = np.where(truth == NOT_CHECKED, shares, hits)
+            self._use(np.where(truth == UNDECIDED, self._undecided, shares))
+            self.checked += int(np.count_nonzero(truth != NOT_CHECKED))
+
+    def _open(self, probs: Any, labels: Any, clean: Any) -> tuple[Rows, Ints | None, Ints]:
+        """Return rows, given labels, and true ones or the codes above; without labels, of checked points."""
+        if labels is None and clean is None:
+            raise InputError("labels", "or clean must be given: the points' noisy or checked labels")
+        if labels is not None and not self._labelling.known:
+            raise InputError(
+                "noise",
+                "is not known, and without it labels that were not checked say nothing",
+                remedy="pass noise= from the beginning (None for labels that are right), or the checked "
+                "labels alone, update(probs, clean=...)",
+            )
+        rows = self.calibration.open_rows(probs, least=0)
+        n, k, classes = rows.n, self.calibration.k, self.calibration.classes
+        numbers = None if labels is None else check_given(labels, n, k, classes)
+        truth = np.full(n, NOT_CHECKED)
+        if clean is not None:
+            checked, true = open_clean(clean, n, k, classes, least=0)
+            if numbers is None:
+                return rows.some(checked), None, true
+            truth[checked] = true
+        return rows, numbers, truth
+
+    @abstractmethod
+    def _use(self, shares: Floats) -> None:
+        """Use the shares of the next points at the threshold."""
 
     def _repr_html_(self) -> str:
         from nacp.show.html import card, told
@@ -178,7 +186,8 @@ class Follower(ABC):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state and the calibration to a JSON file, replaced if it exists; `load` reads it."""
         document = {"format": self._format, "version": self._version}
-        document |= {"calibration": document_of(self.calibration), "labelling": self._labelling.to_dict()}
+        labelling = {name: plain(each) for name, each in self._labelling._asdict().items()}
+        document |= {"calibration": document_of(self.calibration), "labelling": labelling}
         with self._lock:
             document |= self._state()
         write_document(path, document)

@@ -6,15 +6,15 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from nacp._types import Floats
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_fraction
 from nacp.errors import InputError
 from nacp.guarantees.base import percent
 from nacp.noise import UNSAID, NoiseLike, Unsaid
 from nacp.stats.alarm import Alarm
-from nacp.stream.arrivals import Follower, Labelling, Shares, refuse_groups
+from nacp.stream.arrivals import Follower, Labelling, refuse_groups
 from nacp.wrapping import counted, wrapped
 
 _FOUND = ("n", "checked", "alarm", "raised_at", "since", "wealth", "p_value", "coverage", "coverage_since")
@@ -23,8 +23,7 @@ _FOUND = ("n", "checked", "alarm", "raised_at", "since", "wealth", "p_value", "c
 class Monitor(Follower):
     """Watches whether the sets of a calibration still cover, from labels that come later.
 
-    An alarm says that the clean coverage has fallen below 1 - alpha. The probability that a false alarm is
-    *ever* raised is at most `false_alarm`, however often one looks. Points must come in their order, in
+    An alarm says that the clean coverage has fallen below 1 - alpha. Points must come in their order, in
     batches of any size. The state does not grow with their number.
 
     Parameters
@@ -35,7 +34,7 @@ class Monitor(Follower):
         How the labels to come are wrong; by default as those that calibrated. Needed after a calibration from
         checked labels, unless all labels to come are checked. ``None`` takes them as they are.
     false_alarm : float, default=0.01
-        The probability with which a false alarm is ever raised, at the most.
+        The probability with which a false alarm is *ever* raised, at the most, however often one looks.
     target : float, optional
         The coverage to watch for, by default 1 - alpha. After a promise on average over calibration sets
         ("expected", "split", "none"), watch for somewhat less.
@@ -88,7 +87,7 @@ class Monitor(Follower):
     independent of the input given the true class, in all labels to come.
     """
 
-    _format = "nacp.monitor"
+    _format, _undecided = "nacp.monitor", 1.0
 
     def __init__(
         self,
@@ -111,65 +110,23 @@ class Monitor(Follower):
     def _prepare(
         self, calibration: Calibration, labelling: Labelling, false_alarm: float, target: float
     ) -> None:
-        self.calibration, self._labelling, self.checked = calibration, labelling, 0
+        self._follow(calibration, labelling)
         self.false_alarm = check_fraction("false_alarm", false_alarm)
         self.target = check_fraction("target", target)
-        self._shares = Shares(labelling.noise, calibration.k)
-        self._alarm = Alarm(self.target, self._shares.range[1], self.false_alarm)
+        self._show(Alarm(self.target, self._shares.range[1], self.false_alarm))
 
-    def update(self, probs: ArrayLike, labels: ArrayLike | None = None, *, clean: Any = None) -> None:
-        """Use the next points; if they are refused, the monitor does not change.
+    def _use(self, shares: Floats) -> None:
+        alarm = copy(self._alarm)  # so that an interruption leaves the state as it was
+        alarm.play(shares)
+        self._show(alarm)
 
-        Parameters
-        ----------
-        probs : array of shape (m, k)
-            Their class probabilities, as for `Calibration.predict_set`.
-        labels : array of shape (m,) or (m, a), optional
-            Their noisy labels, as for `calibrate`. Without them only checked points are used.
-        clean : array of shape (m,) or pair (rows, labels), optional
-            The true labels of points that were picked at random and checked, as for `calibrate`; they
-            replace the noisy ones. "?", where a label could not be decided, counts as a hit, which raises no
-            alarm.
-        """
-        points = self._labelling.open(self.calibration, probs, labels, clean)
-        shares = self._shares_of(points, self.calibration.native_threshold, undecided=1.0)
-        with self._lock:
-            alarm = copy(self._alarm)  # so that an interruption leaves the state as it was
-            alarm.play(shares)
-            self._alarm, self.checked = alarm, self.checked + points.checked
-
-    @property
-    def n(self) -> int:
-        return self._alarm.n
-
-    @property
-    def alarm(self) -> bool:
-        return self._alarm.at is not None
-
-    @property
-    def raised_at(self) -> int | None:
-        return self._alarm.at
-
-    @property
-    def since(self) -> int | None:
-        return self._alarm.since
-
-    @property
-    def wealth(self) -> float:
-        return self._alarm.wealth
-
-    @property
-    def p_value(self) -> float:
-        return 1 / self._alarm.highest
-
-    @property
-    def coverage(self) -> float | None:
-        return _cut(self._alarm.total, self.n)
-
-    @property
-    def coverage_since(self) -> float | None:
-        since = self.since
-        return None if since is None else _cut(self._alarm.total - self._alarm.before, self.n - since)
+    def _show(self, alarm: Alarm) -> None:
+        """Set the attributes from the state of the alarm."""
+        self._alarm, self.n, self.wealth, self.p_value = alarm, alarm.n, alarm.wealth, 1 / alarm.highest
+        self.alarm, self.raised_at, self.since = alarm.at is not None, alarm.at, alarm.since
+        self.coverage, self.coverage_since = _cut(alarm.total, alarm.n), None
+        if alarm.since is not None:
+            self.coverage_since = _cut(alarm.total - alarm.before, alarm.n - alarm.since)
 
     @property
     def promise(self) -> str:
@@ -207,6 +164,7 @@ class Monitor(Follower):
         self._prepare(calibration, labelling, state["false_alarm"], state["target"])
         self.checked = check_count("checked", state["checked"])
         self._alarm.restore(state["state"])
+        self._show(self._alarm)
 
     def __repr__(self) -> str:
         return f"Monitor(n={self.n}, alarm={self.alarm}, p_value={self.p_value:.3g})"

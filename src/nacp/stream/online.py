@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp._types import Floats
 from nacp.calibrate import chosen_guarantee
 from nacp.calibration import Calibration
 from nacp.checks import check_count, check_finite, check_flag, check_fraction, check_rate
@@ -19,7 +20,7 @@ from nacp.noise import UNSAID, NoiseLike, Unsaid
 from nacp.points import check_classes
 from nacp.scores import ScoreLike, as_score
 from nacp.sets import PredictionSets
-from nacp.stream.arrivals import Follower, Labelling, Shares, refuse_groups
+from nacp.stream.arrivals import Follower, Labelling, refuse_groups
 from nacp.wrapping import counted, wrapped
 
 # By default a threshold remembers about this number of points without noise, if a calibration tells how
@@ -35,10 +36,9 @@ class OnlineCalibrator(Follower):
     the pinball loss [1]_, for any noise matrix. Nothing is assumed about the points: they may drift, or be
     chosen by an adversary.
 
-    It keeps the coverage of the true label near 1 - alpha *on average over all points so far*. That is no
-    promise for a single point, nor for some stretch of time: see `promise` and `bound`. All points of one
-    call of `update` are judged at the threshold before it, so their sets must come from `predict_set` after
-    the call before. Points without a label are left out of the average.
+    It keeps the coverage of the true label near 1 - alpha *on average over all labelled points so far*, not
+    for a single point, nor for some stretch of time: see `promise` and `bound`. The sets of the points of one
+    call of `update` must come from `predict_set` after the call before.
 
     Parameters
     ----------
@@ -57,8 +57,7 @@ class OnlineCalibrator(Follower):
         much the threshold rises for the coverage to rise by 1, around 1 - alpha in the calibration `start`;
         but at most d divided by the size of the largest batch so far, as larger steps would overshoot.
         Without a calibration (or with one that was loaded, or made from checked labels) d is the span of
-        scores, and the rate at most ``d / (100 w)``; where the span is infinite, as that of RAPS, the rate
-        must be given.
+        scores, and the rate at most ``d / (100 w)``; it must be given where the span is infinite.
     decay : float, default=0.0
         After n points the rate is ``rate / n**decay``; more than 0 is for data that do not drift.
     start : Calibration or float, optional
@@ -69,8 +68,7 @@ class OnlineCalibrator(Follower):
     Attributes
     ----------
     threshold : float
-        The current threshold, on the scale of the score. Below the lowest score sets are empty, above the
-        highest they hold all classes.
+        The current threshold, on the scale of the score; it may lie beyond all scores.
     n, checked : int
         The number of points, and of those whose label was checked.
     coverage : float or None
@@ -102,7 +100,7 @@ class OnlineCalibrator(Follower):
     True
     """
 
-    _format = "nacp.online"
+    _format, _undecided = "nacp.online", 0.0
 
     def __init__(
         self,
@@ -137,11 +135,9 @@ class OnlineCalibrator(Follower):
         if noise is not None and not noise.doubt.exact:
             problem = "must be known exactly, without an interval or a radius"
             raise InputError("noise", problem, found=repr(noise))
-        # The calibration says how rows are read; the current threshold is _q.
-        self.calibration, self._labelling = calibration, labelling
-        self._shares = Shares(noise, calibration.k)
+        self._follow(calibration, labelling)  # it says how rows are read; the current threshold is _q
         self.range = self._shares.range
-        width, (low, high) = self.range[1] - self.range[0], calibration.score.span
+        self._width, (low, high) = self.range[1] - self.range[0], calibration.score.span
         # How far a batch may move the threshold, divided by how far its coverage is from 1 - alpha.
         self._reach = math.inf if rate is not None else high - low if spread is None else spread
         if rate is None and not math.isfinite(self._reach):
@@ -149,12 +145,11 @@ class OnlineCalibrator(Follower):
             remedy = "pass about a hundredth of the difference that scores have around the threshold"
             raise InputError("rate", problem, remedy=remedy)
         if rate is None:
-            rate = self._reach * (_STEP / width if spread is None else 1 / (_MEMORY * width**2))
+            rate = self._reach * (_STEP / self._width if spread is None else 1 / (_MEMORY * self._width**2))
         self.rate, self.decay = check_finite("rate", rate), check_rate(decay, "decay")
         if self.rate <= 0:
             raise InputError("rate", "must be more than 0", found=repr(rate))
-        self._q, self._total, self._largest = calibration.native_threshold, 0.0, 0
-        self.n = self.checked = 0
+        self.n, self._total, self._largest = 0, 0.0, 0
 
     @property
     def alpha(self) -> float:
@@ -178,42 +173,21 @@ class OnlineCalibrator(Follower):
         """Return the sets at the current threshold; see `Calibration.predict_set`."""
         return replace(self.calibration, native_threshold=self._q).predict_set(probs, allow_empty=allow_empty)
 
-    def update(self, probs: ArrayLike, labels: ArrayLike | None = None, *, clean: Any = None) -> None:
-        """Move the threshold once, after a batch of points; if they are refused, it stays.
-
-        Parameters
-        ----------
-        probs : array of shape (m, k)
-            The class probabilities of points whose sets were made at the current threshold.
-        labels : array of shape (m,) or (m, a), optional
-            Their noisy labels, as for `calibrate`. Without them only checked points are used.
-        clean : array of shape (m,) or pair (rows, labels), optional
-            The true labels of points that were checked, as for `calibrate`; they replace the noisy ones. "?"
-            counts as a miss. Which points are checked must not depend on their noisy labels.
-        """
-        points = self._labelling.open(self.calibration, probs, labels, clean)
-        size = points.rows.n
-        if not size:
-            return
-        with self._lock:
-            shares = self._shares_of(points, self._q, undecided=0.0)
-            self._largest = max(self._largest, size)
-            self.rate = min(self.rate, self._reach / self._largest)
-            self.n += size
-            step = size * (1 - self.alpha) - float(shares.sum())
-            self._q += self.rate * self.n**-self.decay * step
-            self._total += float(shares.sum())
-            self.checked += points.checked
+    def _use(self, shares: Floats) -> None:
+        size, total = len(shares), float(shares.sum())
+        self._largest = max(self._largest, size)
+        self.rate = min(self.rate, self._reach / self._largest)
+        self.n += size
+        self._q += self.rate * self.n**-self.decay * (size * (1 - self.alpha) - total)
+        self._total += total
 
     def bound(self, delta: float = 0.05) -> float:
         """Return by how much the coverage, averaged over the points so far, may differ from 1 - alpha.
 
-        That is ``(b - a + rate B w) / (rate n**(1 - decay)) + w sqrt(log(2 / delta) / (2 n))``, where B is
-        the size of the largest batch, w the width of the range of shares, and scores lie in [a, b] (the span
-        and a hundredth more). The first part is certain. The second holds with probability 1 - delta over the
-        noise in the labels, for a number of points n that was fixed beforehand, and not for the worst of many
-        n. Points without a label are not among the n: nothing is said of their coverage, unless which points
-        have a label is independent of all else. `coverage` and `error` are mostly more precise.
+        That is ``(b - a + rate B w) / (rate n**(1 - decay))``, which is certain, plus `error`. B is the size
+        of the largest batch, w the width of the range of shares, and scores lie in [a, b] (the span and a
+        hundredth more). Nothing is said of points without a label, unless which points have one is
+        independent of all else. `coverage` and `error` are mostly more precise.
 
         Examples
         --------
@@ -225,23 +199,22 @@ class OnlineCalibrator(Follower):
         >>> round(online.bound(), 4)
         0.005
         """
-        delta, (low, high) = check_fraction("delta", delta), self.calibration.score.span
+        chance, (low, high) = self.error(delta), self.calibration.score.span
         if not self.n:
             return math.inf
-        width = self.range[1] - self.range[0]
-        furthest = 1.01 * (high - low) + self.rate * self._largest * width
-        return float(furthest / (self.rate * self.n ** (1 - self.decay))) + self.error(delta)
+        furthest = 1.01 * (high - low) + self.rate * self._largest * self._width
+        return float(furthest / (self.rate * self.n ** (1 - self.decay))) + chance
 
     def error(self, delta: float = 0.05) -> float:
         """Return by how much `coverage` may differ from the true coverage of the points so far.
 
-        That is at most ``w sqrt(log(2 / delta) / (2 n))``, with probability 1 - delta over the noise and for
-        n fixed beforehand; 0 if labels are right.
+        That is at most ``w sqrt(log(2 / delta) / (2 n))``, with probability 1 - delta over the noise in the
+        labels and for a number of points n that was fixed beforehand; 0 if labels are right.
         """
         share = check_fraction("delta", delta)
         if self.checked == self.n or self.noise is None:
             return 0.0
-        return (self.range[1] - self.range[0]) * math.sqrt(math.log(2 / share) / (2 * self.n))
+        return self._width * math.sqrt(math.log(2 / share) / (2 * self.n))
 
     @property
     def promise(self) -> str:
