@@ -14,8 +14,6 @@ from fractions import Fraction
 from itertools import accumulate, takewhile
 from typing import SupportsFloat
 
-import numpy as np
-
 Number = Fraction | SupportsFloat
 Vector = Sequence[Number]
 Matrix = Sequence[Sequence[Number]]
@@ -196,13 +194,6 @@ def split_conformal(label_scores: Vector, alpha: Number) -> Fraction | None:
 
 
 # Corrections (Theory 2)
-
-
-def c_of_n(n: int, draws: int, rng: np.random.Generator) -> tuple[float, float]:
-    """Monte-Carlo mean and standard error of max_i(i/n - U_(i)), whose mean is c(n)."""
-    i_over_n = np.arange(1, n + 1) / n
-    gaps = np.array([np.max(i_over_n - np.sort(rng.random(n))) for _ in range(draws)])
-    return float(gaps.mean()), float(gaps.std(ddof=1) / math.sqrt(draws))
 
 
 def c_exact(n: int) -> float:

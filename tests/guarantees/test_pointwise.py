@@ -157,6 +157,7 @@ REFUSED = [
         for name in ("none", "acnl", "crcp")
         for noise in (INTERVAL, RADIUS)
     ),
+    (nacp.ACNL(np.full(K, 1 / K)), {"by": "class"}, 0.2, "priors cannot be used"),
     ("pac", {"unlabelled": np.full((9, K), 1 / K)}, 0.2, '"binomial" only'),
     ("binomial", {"unlabelled": np.full((9, 5), 0.2)}, 0.2, r"unlabelled has 5 columns, .* 6 classes"),
 ]

@@ -50,19 +50,13 @@ def test_a_calibration_says_what_its_noise_estimate_assumes(points, kind, guaran
         "the others promise less than they seem to"
     )
     assert ("approximate" in cal.promise) == (kind == "model")
-    assert ("its error is not known" in cal.promise) == (kind == "none")
+    assert ("exactly as estimated" in cal.promise) == (kind == "none")
     # An interval of uniform rates may come from these very points.
     assert ("from other points than the calibration points" in cal.assumptions) == (kind == "matrix")
     cal.save(tmp_path / "cal.json")
     loaded = nacp.load(tmp_path / "cal.json")
     assert loaded == cal
     assert (loaded.promise, loaded.assumptions) == (cal.promise, cal.assumptions)
-
-
-def test_known_noise_assumes_nothing_more(points):
-    cal = nacp.calibrate(points[0], points[2], noise=nacp.noise_from_privacy(math.log(36), k=K))
-    assert cal.promise == nacp.PAC().promise(0.1)
-    assert "other points" not in cal.assumptions
 
 
 # Several alphas
@@ -117,13 +111,6 @@ def test_promises_say_what_they_depend_on():
     for delta, proved in ((0.001, True), (0.73, True), (0.74, False), (0.9, False)):
         assert (math.e * delta / 4 <= 0.5) == proved
         assert ("at most 0.73" in nacp.NACP(delta).promise(0.1)) != proved
-
-
-def test_priors_are_refused_by_class(points):
-    """They would enter the correction and not the estimate."""
-    probs, _, noisy = points
-    with pytest.raises(nacp.InputError, match="priors cannot be used"):
-        nacp.calibrate(probs, noisy, noise=0.1, guarantee=nacp.ACNL(np.full(K, 1 / K)), by="class")
 
 
 def test_the_shuffle_does_not_repeat_the_draw_of_the_noise():
