@@ -46,25 +46,20 @@ NOISY, CHECKED, ALONE = "noisy", "checked, noisy", "checked"
 class ComparisonRow:
     """The result of one score with one guarantee.
 
-    Those from `threshold` to `coverage` are None if the guarantee was refused.
+    The guarantee "split" ignores the noise: it takes the labels as they are. The values from `threshold` to
+    `coverage` are None if the guarantee was refused.
 
     Attributes
     ----------
-    score, guarantee : str
-        Their names. The guarantee "split" ignores the noise: it takes the labels as they are.
-    promise : str
-        What is promised, in one sentence.
-    promises_truth : bool
-        Whether the promise is about the true label.
+    promise, promises_truth : str and bool
+        What is promised, in one sentence, and whether that is about the true label.
     threshold, correction : float or None
         As in `Calibration`.
     estimate : float or None
         The estimated coverage of the true label at the threshold: by the checked labels if the threshold
         comes from them, else by the noise model, also for "split".
-    mean_size : float or None
-        The mean size of the sets of the test points, or of the calibration points if there are none.
-    coverage : float or None
-        The share of test labels in their sets; None without test labels.
+    mean_size, coverage : float or None
+        Of the sets of the test points; without these, the mean size is that of the calibration points.
     reason, note : str or None
         Why the threshold is infinite or the guarantee was refused; a remark on the threshold.
     calibration : Calibration or None
@@ -109,16 +104,10 @@ class ComparisonRow:
 class Comparison(Printout):
     """The result of `compare`; print it for a table.
 
-    Attributes
-    ----------
-    rows : tuple of ComparisonRow
-        Promises about the true label by the size of their sets, the smallest first; those that rest on
-        checked labels before those that rest on a noise model. Then the rows that promise nothing about the
-        true label, those whose sets hold all classes, and those that were refused.
-    alpha : float
-        As given.
-    n, k : int
-        The numbers of calibration points and of classes.
+    The `rows` have promises about the true label by the size of their sets, the smallest first; those that
+    rest on checked labels before those that rest on a noise model. Then the rows that promise nothing about
+    the true label, those whose sets hold all classes, and those that were refused. They come from n points of
+    k classes.
     """
 
     rows: tuple[ComparisonRow, ...]

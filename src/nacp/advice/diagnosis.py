@@ -47,19 +47,11 @@ _GROUPS_SHOWN = 30
 class ClaimCheck(NamedTuple):
     """Coverage of the true label at the threshold: by the noise model, and by checked labels.
 
-    Attributes
-    ----------
-    checked, undecided : int
-        The numbers of checked labels, and of those that could not be decided: misses in `found`, and in
-        favour of the model in the tests.
-    claim, claim_error : float
-        The coverage that the model claims, cut off at 0 and 1, and its standard error if the model is right.
-    at_least : bool
-        Whether the claim is a lower bound, because the noise is known up to an interval or a radius only.
-    found, error : float
-        The coverage by the checked labels, whatever the noise is, and its standard error.
-    short, generous : bool
-        Whether the model claims significantly too much, or too little.
+    The model claims a coverage of `claim`, a lower bound if the noise is known up to an interval or a radius
+    only (`at_least`); `claim_error` is its standard error if the model is right. The `checked` labels show
+    `found`, whatever the noise is, with the standard error `error`. The `undecided` ones among them count as
+    misses in `found`, and in favour of the model in the tests of whether it claims significantly too much
+    (`short`) or too little (`generous`).
     """
 
     checked: int
@@ -92,21 +84,10 @@ class ClaimCheck(NamedTuple):
 class Diagnosis:
     """The result of `diagnose`; print it.
 
-    Attributes
-    ----------
-    rejected : bool
-        Whether the noise model is rejected. Under a right model the probability is at most `level`.
-    level : float
-        The level of the test.
-    model : str
-        The noise model in words.
-    checks : tuple of Check
-        The tests of regions.
-    claim : ClaimCheck or None
-        The test of the model's claim against checked labels, if there were any.
-    unrelated : bool
-        Whether the labels fit the rows no better than a random permutation of them: rows and labels may not
-        belong together.
+    Under a right model, the one that `model` describes, `rejected` is true with a probability of at most
+    `level`. `checks` are the tests of regions, and `claim` is the test of the model's claim against checked
+    labels, if there were any. If the labels are `unrelated`, they fit the rows no better than a random
+    permutation of them: rows and labels may not belong together.
     """
 
     rejected: bool
@@ -165,16 +146,9 @@ class GroupedDiagnosis(Printout):
     """The result of `diagnose` in each group of rows; print it.
 
     The promise for groups of rows assumes that the noise is the same in each. So the rows of each group are
-    tested by themselves, at the level divided by the number of groups.
-
-    Attributes
-    ----------
-    level : float
-        Under a model that is right in all groups, the probability that it is rejected is at most this.
-    diagnoses : dict
-        The result for each group that was tested.
-    points : dict
-        The number of rows of each group; a group with fewer than two cannot be tested.
+    tested by themselves, at the `level` divided by the number of groups: under a model that is right in all
+    of them, the probability that it is rejected is at most that level. `points` is the number of rows of each
+    group; a group with fewer than two has no result in `diagnoses`.
     """
 
     level: float
@@ -194,7 +168,6 @@ class GroupedDiagnosis(Printout):
 
     @property
     def tables(self) -> list[TextTable]:
-        """The verdict, and the result in each group: those that reject the model first."""
         results = {
             name: "rejected" if each.rejected else "not rejected" for name, each in self.diagnoses.items()
         }
@@ -207,7 +180,6 @@ class GroupedDiagnosis(Printout):
 
     @property
     def sentences(self) -> list[tuple[str, str]]:
-        """How many groups the table leaves out."""
         more = len(self.points) - _GROUPS_SHOWN
         return [("", f"and {more:,} groups more")] if more > 0 else []
 

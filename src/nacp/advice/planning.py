@@ -64,22 +64,12 @@ class GroupRow(NamedTuple):
 class Plan(Printout):
     """The result of `plan`; print it for a table.
 
-    Attributes
-    ----------
-    rows : list of PlanRow
-        Guarantees under the noise model, by their excess; after them those that do not apply to this noise.
-    alpha, n, excess, checked
-        As given; `checked` is the number of labels to check.
-    deviation : float
-        The standard deviation of one point's share in the estimate if sets are small; nan without a noise
-        model.
-    checked_rows : list of PlanRow
-        The guarantees that hold for nearly every calibration set, from checked labels, whatever the noise
-        is; `PlanRow.n_needed` is how many to check.
-    assumed : str or None
-        The assumption behind the rows for checked labels beside noisy ones, and for chosen ones.
-    groups : list of GroupRow
-        The excess of the default guarantee in each group, if there are groups.
+    `rows` has the guarantees under the noise model, by their excess, and after them those that do not apply
+    to this noise. `checked_rows` has those that hold for nearly every calibration set, from checked labels,
+    whatever the noise is; there `PlanRow.n_needed` is how many to check. `assumed` is the assumption behind
+    those for checked labels beside noisy ones, and for chosen ones. `groups` has the excess of the default
+    guarantee in each group. `deviation` is the standard deviation of one point's share in the estimate if
+    sets are small; nan without a noise model. `alpha`, `n`, `excess` and `checked` are as given.
     """
 
     rows: list[PlanRow]
@@ -98,7 +88,6 @@ class Plan(Printout):
 
     @property
     def tables(self) -> list[TextTable]:
-        """The tables for noisy labels, for checked labels and for groups, as text."""
         tables, ends = [], ["excess", f"labels for {self.excess:g}"]
         if self.rows:
             caption = f"With a noise model, if it is right: {self.n:,} noisy labels, alpha = {self.alpha:g}."
@@ -119,12 +108,10 @@ class Plan(Printout):
         return tables
 
     def _cells(self, row: PlanRow | GroupRow) -> tuple[str, str]:
-        """Return the excess of a row and the number of labels that it needs, as text."""
         return f"{row.excess:.2g}" if row.excess < self.alpha else "all classes", _number(row.n_needed)
 
     @property
     def sentences(self) -> list[tuple[str, str]]:
-        """The promises, why guarantees do not apply, the assumption, and how many labels to check."""
         said = [
             (
                 row.guarantee.name if row.labels == NOISY else f"{row.guarantee.name} ({row.labels})",
@@ -420,16 +407,6 @@ def class_deviations(noise: Noise, k: int, alpha: float, members: Ints, number: 
     probability c: with ``w = W[y', y] 1{y in G}`` and ``v = sum over l in G of W[y', l]``, s is ``w - c v``
     then and ``- c v`` else, so ``var(s) = c E[w (w - 2 c v)] + c^2 E[v^2]``. The last term includes points of
     other classes that are labelled as of G: a rare class needs more points than an equal group of rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import nacp
-    >>> from nacp.advice.planning import class_deviations
-    >>> clean = class_deviations(nacp.UniformNoise(0.0), 10, 0.1, np.arange(10), 10)
-    >>> noisy = class_deviations(nacp.UniformNoise(0.2), 10, 0.1, np.arange(10), 10)
-    >>> print(clean[0].round(3), noisy[0].round(3))
-    0.3 0.578
     """
     matrix, inverse = noise.matrix(k), noise.inverse(k)
     given = matrix.push(np.full(k, 1 / k))

@@ -17,14 +17,7 @@ class TextTable(NamedTuple):
 
 
 def joined(sentences: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return each sentence once, after the names of all that it is about.
-
-    Examples
-    --------
-    >>> from nacp.advice.printout import joined
-    >>> joined([("pac", "kept."), ("none", "not kept."), ("nacp", "kept.")])
-    [('pac, nacp', 'kept.'), ('none', 'not kept.')]
-    """
+    """Return each sentence once, after the names of all that it is about."""
     names: dict[str, dict[str, None]] = {}
     for name, text in sentences:
         names.setdefault(text, {})[name] = None

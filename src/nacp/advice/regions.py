@@ -26,14 +26,7 @@ _ROUNDING = 1e-9
 class Check(NamedTuple):
     """A test of an estimated share of true labels, which must not be negative.
 
-    Attributes
-    ----------
-    region : str
-        The region in words.
-    share, error : float
-        The estimate and its standard error.
-    rejected : bool
-        Whether the share is significantly negative.
+    `error` is the standard error of the `share`; it is `rejected` if it is significantly negative.
     """
 
     region: str

@@ -39,15 +39,8 @@ class Shifted(NamedTuple):
 class Sensitivity(Printout):
     """The result of `sensitivity`; print it.
 
-    Attributes
-    ----------
-    rows : tuple of Shifted
-        One for each rate, ascending.
-    rate : float
-        The rate taken to be right: epsilon of uniform noise, else the mean share of wrong labels over the
-        classes.
-    target : float
-        The target 1 - alpha.
+    `rows` has one for each rate, ascending. `rate` is taken to be right: epsilon of uniform noise, else the
+    mean share of wrong labels over the classes. `target` is 1 - alpha.
     """
 
     rows: tuple[Shifted, ...]
@@ -57,14 +50,12 @@ class Sensitivity(Printout):
 
     @property
     def tables(self) -> list[TextTable]:
-        """The rows as text."""
         forms = (".4g", ".6g", ".4f", ".4f", ",.2f")
         rows = [[format(value, form) for value, form in zip(row, forms, strict=True)] for row in self.rows]
         return [TextTable([["stated rate", "threshold", "estimate", "coverage", "mean size"], *rows], 0)]
 
     @property
     def sentences(self) -> list[tuple[str, str]]:
-        """Which rate to state in doubt."""
         return [("", f"The rate {self.rate:.4g} is taken to be right. {self.advice}.")]
 
     @property

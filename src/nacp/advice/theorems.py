@@ -61,14 +61,9 @@ def threshold_bracket(
 class NoisyComparison:
     """The result of `compare_with_noisy_cp`.
 
-    Attributes
-    ----------
-    threshold, noisy_threshold : float
-        The thresholds of the noise-aware rule and of Noisy-CP, which takes the noisy labels as they are.
-    random_coverage, noisy_random_coverage : float
-        F^r-hat at these thresholds: the mean set size divided by k.
-    smaller : bool
-        Whether the noise-aware sets are the smaller ones: ``random_coverage <= 1 - alpha``.
+    It has the thresholds of the noise-aware rule and of Noisy-CP, which takes the noisy labels as they are,
+    and F^r-hat there: the mean set size divided by k. The noise-aware sets are the `smaller` ones if
+    ``random_coverage <= 1 - alpha``.
     """
 
     threshold: float

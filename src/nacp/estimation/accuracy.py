@@ -20,15 +20,8 @@ _MOST_LINES = 30  # of the printed table
 class AnnotatorRow(NamedTuple):
     """The estimated accuracy of one annotator.
 
-    Attributes
-    ----------
-    annotator : str or int
-    labels : int
-        The number of labels by this annotator.
-    accuracy, low, high : float
-        The estimated share of them that are right, and an approximate interval of it.
-    gold, gold_right : int
-        The number of labels of checked items, and of those that are right.
+    It is the share of the annotator's `labels` that are right, with an approximate interval from `low` to
+    `high`. Of the labels of checked items, `gold` in number, `gold_right` are right.
     """
 
     annotator: Any
@@ -44,14 +37,8 @@ class AnnotatorRow(NamedTuple):
 class AnnotatorAccuracy:
     """The result of `accuracy_by_annotator`; printed as a table.
 
-    Attributes
-    ----------
-    rows : tuple of AnnotatorRow
-        In the order of the columns.
-    n : int
-        The number of items that it comes from.
-    confidence : float
-        Of each interval by itself.
+    The rows are in the order of the columns, and come from n items; `confidence` is that of each interval by
+    itself.
     """
 
     rows: tuple[AnnotatorRow, ...]

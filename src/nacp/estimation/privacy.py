@@ -16,14 +16,6 @@ def noise_from_privacy(epsilon: float, k: int) -> NoiseEstimate:
     k : int
         The number of classes.
 
-    Returns
-    -------
-    NoiseEstimate
-
-    See Also
-    --------
-    nacp.RandomizedResponse : The model.
-
     Examples
     --------
     >>> import nacp

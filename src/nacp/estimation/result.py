@@ -29,19 +29,14 @@ class NoiseEstimate:
     rate : float
         The noise rate epsilon of a uniform or group model; of a matrix the share of wrong labels.
     interval : tuple of two floats, or None
-        An interval that contains the true rate with probability `confidence`. None if the method gives none.
-    confidence : float
-        That probability; 1 if the rate is known exactly.
+        An interval that contains the true rate with probability `confidence`, 1 if the rate is known exactly.
+        None if the method gives none. If it is `approximate`, this holds approximately only.
     wrong : float
         The share of labels that are wrong.
-    n : int
-        The number of items that it comes from; 0 if it comes from none.
-    k : int
-        The number of classes.
+    n, k : int
+        The numbers of items that it comes from, 0 if it comes from none, and of classes.
     method, assumption, why : str
         How it was estimated, what must be true for it to hold, and why this model was chosen.
-    approximate : bool
-        Whether the interval holds approximately only.
     classes : tuple or None
         The class names, if they were given. A calibration whose classes have these names in another order
         reorders the model; other names are refused.
@@ -150,16 +145,7 @@ class NoiseEstimate:
 
 
 def load(path: str | os.PathLike[str]) -> NoiseEstimate:
-    """Read an estimate that `nacp.NoiseEstimate.save` wrote.
-
-    Parameters
-    ----------
-    path : path
-        A JSON file. Nothing in it is executed.
-
-    Returns
-    -------
-    NoiseEstimate
+    """Read an estimate from the JSON file that `nacp.NoiseEstimate.save` wrote. Nothing in it is executed.
 
     Examples
     --------

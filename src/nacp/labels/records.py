@@ -98,16 +98,8 @@ def from_records(
 def from_frame(frame: Any, **columns: Any) -> LabelTable:
     """Read a DataFrame of pandas with a row for each label, such as crowd-kit's: task, worker, label.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Gold tasks, which crowd-kit keeps in a Series, are added by `LabelTable.with_checked`.
-    **columns
-        Which columns, as in `from_records`.
-
-    Returns
-    -------
-    LabelTable
+    The columns are named as in `from_records`. Gold tasks, which crowd-kit keeps in a Series, are added by
+    `LabelTable.with_checked`.
 
     Examples
     --------

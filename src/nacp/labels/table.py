@@ -19,11 +19,7 @@ _LABEL_MAX = 1 << 63
 class GivenLabel(NamedTuple):
     """One label of an item by one annotator.
 
-    Attributes
-    ----------
-    item, annotator, label : str or int
-    checked : bool
-        Whether the label counts as the truth.
+    A `checked` label counts as the truth.
     """
 
     item: Any
@@ -126,19 +122,10 @@ class LabelTable:
     ) -> Array:
         """Return the labels, a row for each item and a column for each annotator, as `nacp.calibrate` has it.
 
-        Parameters
-        ----------
-        items : iterable, optional
-            The wanted items in their order, such as that of the rows of probs; by default all.
-        classes : sequence, optional
-            The class names. If the labels are numbers and these are not, a number is the index of a name.
-        annotators : sequence, optional
-            The wanted annotators in their order; by default all, as in `annotators`.
-
-        Returns
-        -------
-        array of shape (n, annotators)
-            Of whole numbers, -1 where there is no label; or of names, None where there is none.
+        They are whole numbers, -1 where there is no label; or names, None where there is none. By default all
+        items and annotators are there; or those that are named, in that order, such as that of the rows of
+        probs. With the names in `classes`, labels that are numbers (and not names themselves) are the places
+        of names.
         """
         if not self.annotators:
             raise InputError("labels", "holds checked labels only, and none that could be noisy")
@@ -187,10 +174,8 @@ class LabelTable:
     def with_checked(self, known: Any) -> "LabelTable":
         """Return the table with more checked labels.
 
-        Parameters
-        ----------
-        known : mapping from items to labels, or an annotator
-            The true labels of items, such as gold tasks; or an annotator whose labels all count as true.
+        `known` is a mapping from items to their true labels, such as gold tasks; or an annotator whose labels
+        all count as true.
         """
         if isinstance(known, Mapping) or hasattr(known, "items"):
             places = {str(item): item for item in self.items}

@@ -94,14 +94,7 @@ UNSAID = Unsaid.UNSAID
 
 
 def as_noise(noise: NoiseLike) -> Noise | None:
-    """Return the noise model for a rate, a matrix, a noise model, an estimate or None.
-
-    Examples
-    --------
-    >>> from nacp.noise import as_noise
-    >>> as_noise(0.2), as_noise([[0.75, 0.25], [0.5, 0.5]])
-    (UniformNoise(rate=0.2), MatrixNoise(k=2, condition=5))
-    """
+    """Return the noise model for a rate, a matrix, a noise model, an estimate or None."""
     if noise is None or isinstance(noise, Noise):
         return noise
     plain: Any = noise
@@ -140,14 +133,7 @@ def basis_of(noise: NoiseLike | Unsaid) -> NoiseBasis | None:
 def noise_by_group(
     noise: Any, groups: Any, n: int, k: int, classes: Sequence[Any] | None = None
 ) -> tuple[NoiseByGroup, Ints]:
-    """Return the model of rows whose noise depends on their group, and the place of each row's group.
-
-    Examples
-    --------
-    >>> from nacp.noise import noise_by_group
-    >>> noise_by_group({"A": 0.1, "B": [[0.75, 0.25], [0.5, 0.5]]}, ["B", "A", "A"], n=3, k=2)
-    (NoiseByGroup(groups=2, k=2), array([1, 0, 0]))
-    """
+    """Return the model of rows whose noise depends on their group, and the place of each row's group."""
     if groups is None:
         raise InputError("noise_groups", "must name the group of each row: noise has a model for each group")
     if not isinstance(noise, Mapping) or not noise:

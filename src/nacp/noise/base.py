@@ -29,15 +29,6 @@ class Doubt:
     A promise must hold for each of the `ends`, the models at the two ends of an interval of rates (without an
     interval, the model itself), and for every matrix whose rows are within the `radius` of the model's rows
     in total variation. With probability `confidence` the true model is among these.
-
-    Examples
-    --------
-    >>> import nacp
-    >>> doubt = nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.95).doubt
-    >>> doubt.ends
-    (UniformNoise(rate=0.15), UniformNoise(rate=0.25))
-    >>> doubt.exact, round(doubt.missing, 6), doubt.words
-    (False, 0.05, ' (95% sure)')
     """
 
     ends: tuple[Noise, ...]
@@ -74,14 +65,8 @@ class Doubt:
 class Noise(ABC):
     """A noise model ``P[i, j] = p(noisy = j | true = i)``: rows are the true class.
 
-    Attributes
-    ----------
-    name : str
-        The name of the model in files.
-    is_uniform, has_rate : bool
-        Whether the noise is uniform for every k, and whether it is given by one rate or several.
-    if_contradicted : str
-        What to do first if the labels contradict the model.
+    Files have its `name`. It may be uniform for every k (`is_uniform`), and given by one rate or several
+    (`has_rate`). `if_contradicted` says what to do first if the labels contradict it.
     """
 
     name: ClassVar[str]
@@ -163,10 +148,9 @@ class Noise(ABC):
         return MatrixNoise(matrix, doubt.radius, doubt.confidence)
 
     def range(self, k: int) -> tuple[float, float]:
-        """Return the range [lo, hi] of one point's contribution to the coverage estimate, for k classes.
+        """Return the range [lo, hi] of one point's contribution to the coverage estimate.
 
-        ``lo`` is the smallest row sum of the negative entries of W and ``hi`` the largest row sum of the
-        positive ones. For uniform noise neither grows with k.
+        For uniform noise neither end grows with k.
         """
         return self.inverse(k).subset_range()
 
@@ -186,20 +170,9 @@ class Noise(ABC):
     def sample(
         self, labels: ArrayLike, k: int, random_state: int | np.random.Generator | None = None
     ) -> Ints:
-        """Draw noisy labels for clean ones.
+        """Draw noisy labels, an array of shape (n,), for clean ones from 0 to k - 1.
 
-        Parameters
-        ----------
-        labels : array of shape (n,)
-            Clean labels from 0 to k - 1.
-        k : int
-            The number of classes.
-        random_state : int, numpy.random.Generator or None
-            The seed, or the generator to draw from.
-
-        Returns
-        -------
-        array of shape (n,)
+        `random_state` is the seed, or the generator to draw from.
         """
         self.check(k)
         given = np.asarray(labels)

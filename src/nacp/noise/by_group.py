@@ -15,16 +15,7 @@ class NoiseByGroup(AnnotatorNoise):
     """A noise matrix for each group of rows; made by `calibrate` from ``noise={group: model}``.
 
     A label is weighed by the inverse of its own group's matrix. Everywhere else the model is the mean of the
-    matrices, that of a label of a random row.
-
-    Parameters
-    ----------
-    matrices : array of shape (groups, k, k)
-        ``matrices[g, i, j] = p(noisy = j | true = i)`` in group g.
-    shares : array of shape (groups,)
-        The share of the rows in each group.
-    names : sequence
-        The names of the groups.
+    matrices by the share of rows in each group, that of a label of a random row.
     """
 
     names: tuple[Any, ...]

@@ -75,20 +75,15 @@ class GroupNoise(Noise):
     def other(cls, groups: Sequence[Hashable], rate: float) -> "GroupNoise":
         """Return the model "with probability `rate`, a random *other* label of the same group".
 
-        Parameters
-        ----------
-        groups : sequence of length k
-            The group that each class belongs to. A class alone in its group is never confused.
-        rate : float
-            The share of wrong labels within each group of m > 1 classes, below ``(m - 1) / m``.
+        The rate is the share of wrong labels within each group of m > 1 classes, below ``(m - 1) / m``. A
+        class alone in its group is never confused.
 
         Examples
         --------
         Classes 2i and 2i + 1 are swapped with probability 0.2:
 
         >>> import nacp
-        >>> noise = nacp.GroupNoise.other([0, 0, 1, 1], rate=0.2)
-        >>> noise.matrix(4).dense()[0].round(2).tolist()
+        >>> nacp.GroupNoise.other([0, 0, 1, 1], rate=0.2).matrix(4).dense()[0].round(2).tolist()
         [0.8, 0.2, 0.0, 0.0]
         """
         share = check_rate(rate)

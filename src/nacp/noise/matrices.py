@@ -16,14 +16,7 @@ from nacp._types import Array, Floats, Ints
 class ClassMatrix(ABC):
     """A k x k matrix ``diag(own) + rest``; not to be changed.
 
-    Attributes
-    ----------
-    k : int
-        The number of classes.
-    own : array of shape (k,)
-        The entries of the diagonal part.
-    constant : float or None
-        The value of the rest if all its entries are equal.
+    `constant` is the value of the rest if all its entries are equal, else None.
     """
 
     k: int

@@ -58,13 +58,6 @@ class MatrixNoise(DenseNoise):
     def from_columns(cls, Q: Any, radius: float = 0.0) -> "MatrixNoise":
         """Return the model whose *columns* are the true class: ``Q[j, i] = p(noisy = j | true = i)``.
 
-        Parameters
-        ----------
-        Q : array of shape (k, k)
-            Columns sum to 1.
-        radius : float, default=0.0
-            As in `MatrixNoise`.
-
         Examples
         --------
         >>> import nacp
@@ -82,20 +75,13 @@ class MatrixNoise(DenseNoise):
     ) -> "MatrixNoise":
         """Return the model given by ``M[j, i] = p(true = i | noisy = j)`` and class frequencies.
 
-        Parameters
-        ----------
-        M : array of shape (k, k)
-            Rows are the noisy class and sum to 1.
-        priors : array of shape (k,), optional
-            The frequencies of the true classes, or else
-        noisy_priors : array of shape (k,), optional
-            the frequencies of the noisy labels. Exactly one of the two.
+        These are `priors`, the frequencies of the true classes, or else `noisy_priors`, those of the noisy
+        labels.
 
         Examples
         --------
         >>> import nacp
-        >>> noise = nacp.MatrixNoise.from_posterior(
-        ...     [[0.75, 0.25], [0.25, 0.75]], noisy_priors=[0.5, 0.5])
+        >>> noise = nacp.MatrixNoise.from_posterior([[0.75, 0.25], [0.25, 0.75]], noisy_priors=[0.5, 0.5])
         >>> noise.matrix(2).dense().tolist()
         [[0.75, 0.25], [0.25, 0.75]]
         """

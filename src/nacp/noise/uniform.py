@@ -93,14 +93,8 @@ class UniformNoise(UniformFamily):
 
     @classmethod
     def other(cls, rate: float, k: int) -> "UniformNoise":
-        """Return the model "with probability `rate`, a random *other* label".
-
-        Parameters
-        ----------
-        rate : float
-            The share of wrong labels, below ``(k - 1) / k``.
-        k : int
-            The number of classes.
+        """Return the model "with probability `rate`, a random *other* label"; the rate is below ``(k - 1) /
+        k``.
 
         Examples
         --------

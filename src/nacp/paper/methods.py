@@ -32,14 +32,7 @@ class Method:
 
 
 def six_methods(k: int, delta: float = PAPER_DELTA) -> list[Method]:
-    """Return the methods of the paper's Tables 1 and 3, for k equally frequent classes; delta is of NACP.
-
-    Examples
-    --------
-    >>> from nacp.paper.methods import six_methods
-    >>> [method.name for method in six_methods(10)]
-    ['CP (oracle)', 'Noisy-CP', 'NR-CP', 'ACNL', 'CRCP', 'NACP']
-    """
+    """Return the methods of the paper's Tables 1 and 3, for k equally frequent classes; delta is of NACP."""
     return _methods([1 / k] * k, delta)
 
 
@@ -81,13 +74,5 @@ def our_methods(delta: float = PAPER_DELTA) -> list[Method]:
 
 
 def aware(guarantee: Guarantee, name: str | None = None) -> Method:
-    """Return the method that sees noisy labels, knows the noise model, and has this guarantee.
-
-    Examples
-    --------
-    >>> import nacp
-    >>> from nacp.paper.methods import aware
-    >>> aware(nacp.PAC()).name
-    'pac'
-    """
+    """Return the method that sees noisy labels, knows the noise model, and has this guarantee."""
     return Method(name or guarantee.name, sees_clean=False, noise_aware=True, guarantee=guarantee)

@@ -64,30 +64,11 @@ def run_splits(
 ) -> SplitResults:
     """Calibrate and evaluate methods on many random splits; label noise is drawn anew for each.
 
-    Thresholds, sizes and coverages are those of `calibrate` and `evaluate` on each split.
-
-    Parameters
-    ----------
-    probs, labels : arrays of shape (N, k) and (N,)
-        Class probabilities and true labels.
-    noise : float, array of shape (k, k) or noise model
-        The noise that corrupts the calibration labels. Where it is uniform, splits share most of their work.
-    alpha, score, crossing
-        As in `calibrate`.
-    methods : sequence of Method, optional
-        The paper's six by default.
-    splits, calibration : int
-        The numbers of splits and of calibration points; half of N by default.
-    noisy_labels : array of shape (N,), optional
-        The noisy labels of all splits, if they are not to be drawn.
-    random_state : int, default=0
-        The same number gives the same splits, whatever the other arguments are.
-    progress : callable, optional
-        Called with the number of splits that have been done.
-
-    Returns
-    -------
-    SplitResults
+    Thresholds, sizes and coverages are those of `calibrate` and `evaluate` on each split. Where the noise is
+    uniform, splits share most of their work. `probs` and `labels` are those of N points, `calibration` of
+    which (by default half) calibrate. By default the methods are the paper's six. `noisy_labels` are those of
+    all splits, if they are not to be drawn. The same `random_state` gives the same splits, whatever the other
+    arguments are. `progress` is called with the number of splits that have been done.
 
     Examples
     --------

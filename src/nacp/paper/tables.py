@@ -140,19 +140,6 @@ def _numbered(notes: list[str]) -> list[str]:
 def to_markdown(sheet: Sheet) -> str:
     """Return a table as Markdown, with columns that line up.
 
-    Examples
-    --------
-    >>> from nacp.paper.tables import Sheet, to_markdown
-    >>> print(to_markdown(Sheet("Title", ["a", "b"], [("Part", [["1", "2"]])], ["Note."], ["Made so."])))
-    # Title
-    <BLANKLINE>
-    ## Part
-    <BLANKLINE>
-    | a | b |
-    |---|---|
-    | 1 | 2 |
-    <BLANKLINE>
-    Note.
     <BLANKLINE>
     ---
     Made so.

@@ -17,12 +17,11 @@ class Twin(NamedTuple):
     """The parameters of one twin.
 
     Example i is easy to the degree m_i ~ N(0, 1). Evidence for class j is ``N(0, 1) + tail (Exp(1) - 1)``,
-    plus ``shift + ease m_i`` for the true class; the probabilities are the softmax of it times
-    ``scale exp(growth m_i)``, mixed by ``smoothing Exp(1)`` with a distribution that is uniform but for a
+    plus ``shift + ease m_i`` for the true class. The probabilities are the softmax of it, times ``scale
+    exp(growth m_i)``. They are mixed by ``smoothing Exp(1)`` with a distribution that is uniform but for a
     slight preference for the labels with more evidence: exact ties would enter a set together.
 
-    Test sets that a twin draws differ in their oracle sizes by a few percent. `draw` is the `random_state` of
-    the most ordinary one, from 0 to 9: that whose oracle sizes (APS, RAPS, HPS at 90%) are nearest to their
+    `draw` is the `random_state`, from 0 to 9, whose oracle sizes (APS, RAPS, HPS at 90%) are nearest to their
     means over the ten, in percent. It is not fitted: the paper's numbers have no part in that choice.
     """
 

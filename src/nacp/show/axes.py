@@ -16,14 +16,7 @@ _ROUNDED = 0.0011  # rows of rounded probabilities, and scores with them, may ex
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis from `low` to `high`, with ticks in between.
-
-    Examples
-    --------
-    >>> from nacp.show.axes import Axis
-    >>> Axis(0.01, 0.99, "logit", (0.5,)).place([0.01, 0.5, 0.99, 1.0]).round(6).tolist()
-    [0.0, 0.5, 1.0, 1.0]
-    """
+    """An axis from `low` to `high`, with ticks in between."""
 
     low: float
     high: float
@@ -61,14 +54,7 @@ def threshold_axis(q: Floats, chosen: float | None, others: Sequence[float] = ()
 
 
 def linear_axis(low: float, high: float, *, tight: bool = False) -> Axis:
-    """Return an axis with round ticks, which ends at ticks unless it is to be tight.
-
-    Examples
-    --------
-    >>> from nacp.show.axes import linear_axis
-    >>> linear_axis(0, 7.3)
-    Axis(low=0.0, high=8.0, scale='linear', ticks=(0.0, 2.0, 4.0, 6.0, 8.0))
-    """
+    """Return an axis with round ticks, which ends at ticks unless it is to be tight."""
     if not high > low:
         low, high = low - 0.5, high + 0.5
     raw = (high - low) / 4
@@ -82,14 +68,7 @@ def linear_axis(low: float, high: float, *, tight: bool = False) -> Axis:
 
 
 def log_axis(low: float, high: float) -> Axis:
-    """Return a logarithmic axis, with ticks at 1, 2 and 5 times powers of ten, or at these alone.
-
-    Examples
-    --------
-    >>> from nacp.show.axes import log_axis
-    >>> log_axis(1.2, 80).ticks
-    (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-    """
+    """Return a logarithmic axis, with ticks at 1, 2 and 5 times powers of ten, or at these alone."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     between = (1, 2, 5) if len(powers) <= 4 else (1,)
     every = [round(nice * 10.0**power, 12) for power in powers for nice in between]

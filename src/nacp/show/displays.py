@@ -48,14 +48,9 @@ class Display(ABC):
         """Draw on axes, and keep what was drawn; the style is for the main lines or bars."""
 
     def plot(self, ax: "Axes | None" = None, **style: Any) -> Self:
-        """Draw.
+        """Draw on the given axes, or on a new figure.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; on a new figure by default.
-        **style
-            For the main lines or bars, as in `matplotlib.axes.Axes.plot` or ``bar``.
+        The `style` is for the main lines or bars, as in `matplotlib.axes.Axes.plot` or ``bar``.
         """
         self.ax_ = _new_axes(self._title) if ax is None else ax
         self.figure_ = self.ax_.figure
@@ -88,19 +83,8 @@ def _draw_target(ax: "Axes", target: float) -> None:
 class ExcessDisplay(Display):
     """The excess coverage of each guarantee, against the number of calibration points.
 
-    Parameters
-    ----------
-    sizes : array of shape (m,)
-        Numbers of calibration points.
-    excess : dict
-        For each guarantee's name an array of shape (m,).
-    alpha : float
-        Where the excess would be larger, the sets hold all classes.
-
-    Attributes
-    ----------
-    lines_
-        A line for each guarantee.
+    `sizes` are numbers of calibration points, and `excess` has as many values for the name of each guarantee;
+    where they would exceed `alpha`, the sets hold all classes. ``lines_`` has a line for each guarantee.
 
     Examples
     --------
@@ -161,23 +145,10 @@ class ExcessDisplay(Display):
 class CoverageDisplay(Display):
     """The coverage estimates against the threshold, the target, and the threshold that was chosen.
 
-    Parameters
-    ----------
-    curve : CoverageCurve
-        F^n, F^r and F^c at thresholds.
-    alpha : float, optional
-        Draws the target 1 - alpha.
-    threshold : float, optional
-        The threshold that was chosen; infinite if none would do.
-    estimate : float, optional
-        F^c there; that of the curve by default.
-    contradicted : bool, default=False
-        The calibration has a warning; the plot then says so.
-
-    Attributes
-    ----------
-    line_, noisy_line_, random_line_
-        The lines of F^c, which is cut off at 0 and 1, of F^n and of F^r.
+    The `curve` is drawn; with `alpha` also the target 1 - alpha, and with a `threshold` (infinite if none
+    would do) a mark at the `estimate` of F^c there, by default that of the curve. If the calibration has a
+    warning (`contradicted`), the plot says so. ``line_``, ``noisy_line_`` and ``random_line_`` are the lines
+    of F^c, which is cut off at 0 and 1, of F^n and of F^r.
 
     Examples
     --------
@@ -187,8 +158,7 @@ class CoverageDisplay(Display):
     >>> from nacp.paper import twins
     >>> probs, labels = twins.simulate("cifar100", n=2000)
     >>> noisy = nacp.UniformNoise(0.2).sample(labels, k=100, random_state=0)
-    >>> cal = nacp.calibrate(probs, noisy, noise=0.2)
-    >>> display = nacp.CoverageDisplay.from_calibration(cal)
+    >>> display = nacp.CoverageDisplay.from_calibration(nacp.calibrate(probs, noisy, noise=0.2))
     >>> display.line_.get_label()
     'true labels, estimated'
     """
@@ -257,23 +227,14 @@ class CoverageDisplay(Display):
 class SetSizeDisplay(Display):
     """How many sets have how many labels.
 
-    Parameters
-    ----------
-    sizes : array of shape (n,)
-        The sizes of the sets.
-
-    Attributes
-    ----------
-    bars_
-        A bar for each size, or for each range of sizes if there are many.
+    ``bars_`` has a bar for each size, or for each range of sizes if there are many.
 
     Examples
     --------
     >>> import matplotlib
     >>> matplotlib.use("agg")
     >>> import nacp
-    >>> sets = nacp.PredictionSets([0, 2, 2, 3, 4], [0, 2, 1, 1], k=3)
-    >>> display = nacp.SetSizeDisplay.from_sets(sets)
+    >>> display = nacp.SetSizeDisplay.from_sets(nacp.PredictionSets([0, 2, 2, 3, 4], [0, 2, 1, 1], k=3))
     >>> [float(bar.get_height()) for bar in display.bars_]
     [0.25, 0.5, 0.25]
     """

@@ -27,13 +27,6 @@ _MARKERS = "^sosXPvD"
 
 
 def style_of(method: str) -> tuple[str, str]:
-    """Return the colour and the marker of a method, or of a guarantee by its name.
-
-    Examples
-    --------
-    >>> from nacp.show.style import style_of
-    >>> style_of("nacp") == style_of("NACP")
-    True
-    """
+    """Return the colour and the marker of a method, or of a guarantee by its name."""
     guarantees = zip(GUARANTEES, zip(_COLOURS, _MARKERS, strict=True), strict=False)
     return (_METHODS | dict(guarantees)).get(method.lower(), ("#56b4e9", "X"))
