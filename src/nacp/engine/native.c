@@ -247,7 +247,7 @@ static int prepare(Call *call)
     if (call->score.kernel != RANKED) return !call->no_memory;
     ranks->equal = take(call, k, 1, 0);
     ranks->entry = take(call, k, sizeof(double), 0);
-    ranks->column = take(call, k, sizeof(int32_t), 0);
+    ranks->column = take(call, k, sizeof(int32_t), 1); /* `sort` does not write all places if there are NaN. */
     ranks->some = take(call, k, sizeof(double), 0);
     ranks->some_columns = take(call, k, sizeof(int32_t), 0);
     ranks->p = take(call, k, sizeof(double), 0);

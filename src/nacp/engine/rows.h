@@ -38,8 +38,8 @@ WIDE static int NAME(is_distribution)(const void *values, i64 k, double toleranc
         if (negative[l]) return 0;
         sum += sums[l];
     }
-    double exactly = (double)sum;
-    if (fabs(fabs(exactly - 1) - tolerance) <= 1e-5) /* Floats may round to either side of the tolerance. */
+    double exactly = (double)sum, error = 1e-5 + (double)k / (2 * WIDTH) * (double)EPSILON; /* at most that of `sum` */
+    if (fabs(fabs(exactly - 1) - tolerance) <= error) /* Floats may round to either side of the tolerance. */
         for (exactly = 0, j = 0; j < k; j++) exactly += (double)row[j];
     if (!(fabs(exactly - 1) <= tolerance)) return 0;
     if (sum <= most) return 1;
