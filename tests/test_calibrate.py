@@ -54,6 +54,8 @@ def test_alpha_and_delta_lie_strictly_between_0_and_1(value):
         (lambda: calibrate(noise=OF_100), ["noise", "100", "4"]),
         (lambda: nacp.compare_with_noisy_cp(PROBS, LABELS, noise=OF_100), ["noise", "100", "4"]),
         (lambda: nacp.plan(k=K, noise=OF_100), ["noise", "100", "4"]),
+        (lambda: nacp.compare(PROBS, LABELS, noise=OF_100), ["noise", "100", "4"]),
+        (lambda: nacp.coverage_curve(PROBS, LABELS, noise=OF_100), ["noise", "100", "4"]),
         (lambda: calibrate(alpha=[]), ["alpha", "empty", "one number or several"]),
         (lambda: calibrate(alpha=None), ["alpha", "found None"]),
         (lambda: calibrate(score="asp"), ["score", "'asp'", "'aps'", "'raps'"]),

@@ -1,6 +1,5 @@
 import subprocess
 import sys
-from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from nacp.datasets import load_languages
 
 PARTS = {"train": 120, "calibration": 40, "test": 40}
-FOLDER = files("nacp") / "data"
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +35,6 @@ def test_snippets_are_short_and_clean_and_none_occurs_twice(data):
     assert all(text == " ".join(text.split()) and "<" not in text for text in texts)
     english = [text for text, label in zip(*data.test, strict=True) if data.names[label] == "English"]
     assert all(20 <= len(text) <= 60 for text in english)
-
-
-def test_the_file_is_small_and_its_licence_lies_beside_it():
-    assert len((FOLDER / "languages.json.xz").read_bytes()) <= 3_000_000
-    assert "Titus Wormer" in (FOLDER / "LICENSE").read_text()
-    assert "MIT" in (FOLDER / "README.md").read_text()
 
 
 def test_it_needs_no_scikit_learn_and_nacp_does_not_import_it():

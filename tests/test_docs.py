@@ -1,7 +1,6 @@
 """Links lead to files, the reference lists every public name, and quoted figures are those of the tables."""
 
 import doctest
-import math
 import re
 from pathlib import Path
 
@@ -172,22 +171,6 @@ def test_quoted_figures_are_those_of_their_cells(quote):
     assert expected in " ".join((ROOT / page).read_text(encoding="utf-8").split())
 
 
-def test_results_of_the_reproduction_fit_the_formulas_that_hold_for_any_network():
-    rows = {
-        name: row for name, row in TABLES["The paper, reproduced"].items() if not name.startswith("human")
-    }
-    assert len(rows) == 7 * 3 + 6
-    for name, row in rows.items():
-        n, k = int(row["n"].replace(",", "")), int(row["k"].replace(",", ""))
-        found = {column: number(row[column]) for column in list(row)[3:]}
-        ignored = k * (0.9 - 0.8 * found["Noisy-CP: coverage"] / 100) / 0.2
-        assert found["Noisy-CP: size"] == pytest.approx(ignored, rel=0.02), name
-        correction = math.sqrt(math.log(4 / 0.001) / (2 * n)) * 1.2 / 0.8
-        assert found["NACP: coverage"] == pytest.approx(100 * (0.9 + correction), abs=0.1), name
-        error = 100 * math.sqrt(0.405 / n / 1000) + 0.005  # of the mean of 1,000 splits, and of rounding
-        assert abs(found["NR-CP: coverage"] - 90) < 3 * error, name
-
-
 @pytest.mark.parametrize("page", sorted(DOCS.glob("tutorials/*.md")), ids=lambda page: page.name)
 def test_every_code_block_of_a_tutorial_is_run(page):
     blocks = re.findall(r"^```python\n(.*?)```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -201,7 +184,3 @@ def test_the_gallery_has_every_display():
     displays = [name for name in nacp.__all__ if name.endswith("Display")]
     assert len(displays) >= 3
     assert [name for name in displays if f">>> display = nacp.{name}." not in text] == []
-
-
-def test_the_citation_is_of_this_version():
-    assert f"version: {nacp.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")

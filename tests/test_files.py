@@ -158,12 +158,6 @@ def test_class_names_that_json_does_not_have_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_loaded_calibration_has_no_curve_and_says_what_does(tmp_path):
-    again = reload(calibrate(), tmp_path / "cal.json")
-    with pytest.raises(ValueError, match=r"loaded has no curve; nacp\.coverage_curve"):
-        _ = again.curve
-
-
 # Saving
 
 

@@ -46,14 +46,6 @@ def test_it_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-def test_it_predicts_what_the_classifier_inside_predicts(model):
-    alone = LogisticRegression().fit(X[TRAIN], Y[TRAIN])
-    np.testing.assert_array_equal(model.predict(X[TEST]), alone.predict(X[TEST]))
-    np.testing.assert_array_equal(model.predict_proba(X[TEST]), alone.predict_proba(X[TEST]))
-    assert model.score(X[TEST], Y[TEST]) == alone.score(X[TEST], Y[TEST])
-    np.testing.assert_array_equal(model.classes_, np.arange(K))
-
-
 def test_its_sets_are_those_of_calibrate(model):
     probs = LogisticRegression().fit(X[TRAIN], Y[TRAIN]).predict_proba(X)
     cal = nacp.calibrate(probs[CAL], NOISY, noise=NOISE, guarantee="none")
@@ -219,14 +211,6 @@ def test_without_scikit_learn_there_is_one_sentence():
     assert said == 'NoiseAwareClassifier needs scikit-learn 1.6 or later; pip install "nacp[sklearn]"\n'
 
 
-def test_grid_search_reaches_the_parameters_inside():
-    search = GridSearchCV(aware(), {"estimator__C": [1e-4, 1.0]}, cv=3).fit(X[TRAIN], Y[TRAIN])
-    assert search.best_params_ == {"estimator__C": 1.0}
-    best = search.best_estimator_.conformalize(X[CAL], NOISY)
-    assert best.estimator_.C == 1.0
-    assert len(best.predict_set(X[TEST])) == 300
-
-
 def test_groups_get_the_thresholds_and_sets_of_calibrate():
     probs = LogisticRegression().fit(X[TRAIN], Y[TRAIN]).predict_proba(X)
     where = np.array(["north", "south", "south"] * 300)
@@ -246,13 +230,3 @@ def test_groups_get_the_thresholds_and_sets_of_calibrate():
     assert list(by_class.calibration_.thresholds) == NAMES.tolist()
     with pytest.raises(nacp.errors.InputError, match="by says what the groups are"):
         by_class.conformalize(X[CAL], NAMES[NOISY], groups=kinds)
-
-
-def test_groups_that_are_missing_or_of_no_use_get_a_sentence(model):
-    with pytest.raises(nacp.errors.InputError, match="groups has no effect"):
-        model.predict_set(X[TEST], groups=["a"] * 300)
-    by_row = clone(model).fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY, groups=["a", "b", "b"] * 100)
-    with pytest.raises(nacp.errors.InputError, match="of which group each row is"):
-        by_row.predict_set(X[TEST])
-    with pytest.raises(nacp.errors.InputError, match="small has no effect without groups"):
-        clone(model).set_params(small="all").fit(X[TRAIN], Y[TRAIN]).conformalize(X[CAL], NOISY)

@@ -17,12 +17,6 @@ TRUE = (PROBS.cumsum(axis=1) > RNG.random((600, 1))).argmax(axis=1)
 NOISY = nacp.UniformNoise(0.2).sample(TRUE, 3, random_state=0)
 
 
-def test_one_label_is_one_label():
-    one = nacp.calibrate(PROBS[:1], NOISY[:1], noise=0.01, guarantee="none")
-    assert "from 1 noisy label of 3 classes" in str(one)
-    assert "from 600 noisy labels of" in str(nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none"))
-
-
 def test_counts_are_written_with_separators():
     """Numbers of four digits or more, in what is printed and in what is refused."""
     probs, noisy = RNG.dirichlet(np.full(3, 0.5), size=2000), np.tile(NOISY, 4)[:2000]

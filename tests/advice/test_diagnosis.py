@@ -10,7 +10,6 @@ from scipy import stats
 
 import nacp
 from nacp.advice import regions
-from nacp.audit.checked_calibration import open_checked
 from nacp.coverage.agreement import unrelated
 from nacp.coverage.grid import GRID, cells_of_probabilities
 from nacp.coverage.tally import Sample
@@ -224,25 +223,6 @@ def checked_points(n, rng, noise=None, k=4):
     return probs, truth, np.where(wrong, second, truth)
 
 
-@pytest.mark.parametrize(("m", "size"), [(40, 1), (40, 8), (300, 4)])
-def test_a_claim_that_is_right_is_refuted_as_seldom_as_the_level_allows(m, size):
-    """At the exact null, 2,000 times: hits less mean shares of batches; bets on both sides."""
-    rng = np.random.default_rng(20)
-    runs, level, rate, k, coverage = 2000, 0.1, 0.4, 5, 0.9
-    low, high = nacp.UniformNoise(rate).inverse(k).subset_range()
-    apart = np.zeros((m, runs))
-    for member in range(size):
-        hit = rng.random((m, runs)) < coverage  # of the true label in a set of two labels
-        other = rng.random((m, runs)) < rate * np.where(hit, 1 - 2 / k, 2 / k)
-        noisy = hit ^ other  # whether the noisy label is in it
-        share = (noisy - rate * 2 / k) / (1 - rate)
-        apart += (hit if member == 0 else 0) - share / size
-    for gains, loss, gain in ((-apart, 1 - low, high), (apart, high, 1 - low)):
-        width = loss + gain
-        won = [regions.bet(np.ascontiguousarray(each), level, width, 0.99 * width / loss) for each in gains.T]
-        assert np.mean(won) <= level + 4 * math.sqrt(level * (1 - level) / runs)
-
-
 @pytest.mark.parametrize(
     ("noise", "n", "m"),
     [(nacp.UniformNoise(0.3), 120, 40), (nacp.MatrixNoise(asymmetric(4)), 100, 100)],
@@ -339,28 +319,6 @@ def test_a_calibration_from_checked_labels_has_no_model_to_test():
     for call in (nacp.diagnose, nacp.compatible_radius):
         with pytest.raises(nacp.InputError, match="made with noise= and without clean="):
             call(cal, probs, noisy)
-
-
-@wrong_on_purpose
-def test_a_plan_is_thinned_to_a_random_sample_of_all_points():
-    """Shares of both strata are those of all points, and so is the coverage of a set."""
-    rng = np.random.default_rng(27)
-    probs, truth, noisy = checked_points(3000, rng)
-    plan = nacp.choose_audit(probs, noisy, budget=400, alpha=0.2)
-    cal = nacp.calibrate(probs, noisy, noise=0.1, alpha=0.2, guarantee="none")
-    assert plan.outside.mean() > 1.3 * plan.counts[1] / (plan.n - plan.pilot)
-    _, _, _, audit = open_checked(
-        probs, noisy, (plan.rows, truth[plan.rows]), 0, plan, normalize=False, classes=None
-    )
-    everywhere, hit = np.isin(plan.rows, plan.rows[plan.outside]), cal.predict_set(probs).contains(truth)
-    found = [audit.random_part(np.random.default_rng(seed)) for seed in range(200)]
-    number = np.mean([len(each) for each in found])
-    assert number > 200
-    share = np.mean([np.isin(audit.rows[each], plan.rows[everywhere]).mean() for each in found])
-    assert share == pytest.approx(plan.counts[1] / (plan.n - plan.pilot), abs=0.01)
-    # All parts come from the same 400 checked labels.
-    covered = np.mean([hit[audit.rows[each]].mean() for each in found])
-    assert covered == pytest.approx(hit.mean(), abs=4 * math.sqrt(0.2 * 0.8 / 400))
 
 
 @wrong_on_purpose

@@ -11,7 +11,6 @@ from nacp.advice.planning import Evidence, evidence_of_share, strata_worth
 from nacp.noise import UNSAID
 from nacp.paper import twins
 from nacp.stats.bounds import floor
-from nacp.stats.counts import binomial_needed
 from nacp.wrapping import on_one_line
 
 
@@ -106,19 +105,6 @@ def test_a_plan_ends_with_how_many_labels_to_check_and_has_no_empty_cells(noise)
     assert "(there are only 200)" in nacp.plan(k=4, n=200, noise=noise).advice
     assert min(needed.values()) > 100
     assert not [cell for table in found.tables for row in table.rows for cell in row if cell == "-"]
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [0.2, nacp.MatrixNoise(np.full((4, 4), 0.1) + 0.6 * np.eye(4), radius=0.05)],
-    ids=["rate", "radius"],
-)
-def test_a_printed_plan_fits_80_columns_and_has_separators(noise):
-    text = str(nacp.plan(k=4, noise=noise, n=25_000, checked=2500, excess=0.002))
-    assert max(map(len, text.splitlines())) <= 80
-    assert "25,000 noisy labels" in text
-    assert "2,500 checked labels of 25,000" in text
-    assert f"{binomial_needed(0.002, 0.1, 0.05):,}" in text
 
 
 @pytest.mark.parametrize(

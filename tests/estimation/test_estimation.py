@@ -17,11 +17,8 @@ from nacp.cli import app
 from nacp.errors import InputError
 from nacp.estimation.annotators import pair_distribution
 from nacp.estimation.audit import row_radii
-from nacp.estimation.model import LOG_BETAS, best_rate, label_log_probs
 from nacp.files import sealed
 from nacp.noise import as_noise
-from nacp.paper.splits import run_splits
-from nacp.points import open_rows
 from nacp.wrapping import on_one_line
 
 GROUPS = ["a", "a", "a", "b", "b", "c"]
@@ -156,16 +153,6 @@ def test_the_test_by_which_auto_chooses_has_its_level(groups):
     assert stats.binom.sf(refuted - 1, runs, 0.01) > 1e-4
 
 
-def test_a_right_audit_of_a_right_matrix_finds_it():
-    rng = np.random.default_rng(5)
-    matrix = 0.7 * np.eye(4) + 0.3 * rng.dirichlet(np.ones(4), size=4)
-    clean = rng.integers(4, size=40_000)
-    found = nacp.noise_from_audit(nacp.MatrixNoise(matrix).sample(clean, 4, rng), clean, model="matrix")
-    away = np.abs(found.noise.P - matrix).sum(axis=1) / 2
-    assert away.max() <= found.noise.radius < 0.03
-    assert found.noise.confidence == 0.95
-
-
 # Annotators
 
 
@@ -238,19 +225,6 @@ def test_missing_labels_may_be_written_in_several_ways():
 # The classifier alone
 
 
-def test_the_likelihood_is_the_definition_at_any_temperature():
-    rng = np.random.default_rng(0)
-    probs, labels = calibrated(400, 6, rng, 0.5)
-    logs = label_log_probs(open_rows(probs), labels, np.exp(LOG_BETAS))
-    for node in (0, 17, 40):
-        hot = probs ** math.exp(LOG_BETAS[node])
-        own = (hot / hot.sum(axis=1, keepdims=True))[np.arange(400), labels]
-        np.testing.assert_allclose(np.exp(logs[node]), own, rtol=1e-5, atol=1e-30)
-        rates = np.linspace(0, 1, 2001)[:-1]
-        values = [np.log((1 - rate) * own + rate / 6).sum() for rate in rates]
-        assert abs(best_rate(own, 6) - rates[np.argmax(values)]) <= 1 / 2000
-
-
 def test_the_estimate_is_the_best_on_a_grid_of_rates_and_temperatures():
     rng = np.random.default_rng(7)
     probs, labels = calibrated(3000, 5, rng, 0.3)
@@ -302,18 +276,6 @@ def test_zeros_and_narrow_floats_do_no_harm():
     probs = np.where(probs < 1e-30, 0, probs)
     assert abs(nacp.noise_from_model(probs, noisy).rate - exact.rate) < 1e-4
     assert abs(narrow.rate - exact.rate) < 1e-4
-
-
-def test_an_approximate_interval_is_called_so_and_the_safe_side_is_named():
-    probs, true = calibrated(600, 3, np.random.default_rng(0), 0.5)
-    noisy = nacp.UniformNoise(0.2).sample(true, 3, random_state=0)
-    said = on_one_line(nacp.noise_from_model(probs, noisy))
-    assert "(approximate: 95% sure if what is assumed holds)" in said
-    assert "(95% sure)" not in said
-    assert "If it lies below, coverage is too low" in said
-    exact = str(nacp.noise_from_audit(noisy[:100], true[:100], k=3, model="uniform"))
-    assert "(95% sure)" in exact
-    assert "approximate" not in exact
 
 
 def test_confident_learning_gives_a_matrix():
@@ -432,15 +394,6 @@ def test_what_a_few_labels_imply_is_bounded():
         more = {"model": "matrix"} if estimate is nacp.noise_from_annotators else {}
         with pytest.raises(InputError, match="too large for a k x k matrix of each of 2 annotators"):
             estimate(labels, k=20_001, **more)
-
-
-def test_calibrate_takes_an_estimate_and_adds_its_doubt_to_delta():
-    clean = np.arange(3000) % 6
-    noisy = nacp.UniformNoise(0.2).sample(clean, 6, 0)
-    probs = 0.9 * np.eye(6)[clean] + 0.1 / 6
-    found = nacp.noise_from_audit(noisy[:1000], clean[:1000], model="uniform", confidence=0.98)
-    cal = nacp.calibrate(probs, noisy, noise=found, delta=0.05)
-    assert cal.promise == nacp.calibrate(probs, noisy, noise=0.2, delta=0.07).promise
 
 
 def test_a_group_model_with_an_interval_needs_both_ends_to_pass():
@@ -614,13 +567,6 @@ def test_groups_of_different_sizes_with_different_rates_have_no_one_rate():
     assert "groups is refuted (no one rate fits groups of all sizes)" in estimate.why
 
 
-def test_an_audit_of_labels_that_are_all_wrong_survives_a_file(tmp_path):
-    clean = np.arange(300) % 3
-    estimate = nacp.noise_from_audit((clean + 1) % 3, clean, k=3, model="matrix")
-    estimate.save(tmp_path / "noise.json")
-    assert nacp.estimation.load(tmp_path / "noise.json").rate == 1.0
-
-
 @pytest.mark.parametrize("model", ["uniform", "groups"])
 @pytest.mark.parametrize("k", [2, 100])
 def test_labels_that_never_agree_are_told_in_a_sentence(model, k):
@@ -628,20 +574,3 @@ def test_labels_that_never_agree_are_told_in_a_sentence(model, k):
     true = np.arange(1000) % k
     with pytest.raises(ValueError, match="disagree in 1,000 of 1,000 items: a rate of 1"):
         nacp.noise_from_audit((true + 1) % k, true, k=k, model=model, groups=[0] * k)
-
-
-def test_an_estimate_is_for_its_own_number_of_classes():
-    rng = np.random.default_rng(0)
-    probs, labels = rng.dirichlet(np.ones(5), size=50), rng.integers(5, size=50)
-    estimate = nacp.noise_from_privacy(2.0, 4)
-    for refused in (
-        lambda: nacp.calibrate(probs, labels, noise=estimate),
-        lambda: nacp.compare(probs, labels, noise=estimate),
-        lambda: nacp.plan(k=5, noise=estimate),
-        lambda: nacp.coverage_curve(probs, labels, noise=estimate),
-        lambda: nacp.compare_with_noisy_cp(probs, labels, noise=estimate),
-        lambda: run_splits(probs, labels, noise=estimate, splits=1),
-    ):
-        with pytest.raises(ValueError, match="noise was estimated for 4 classes, not for 5"):
-            refused()
-    nacp.calibrate(probs, labels, noise=estimate.noise, guarantee="none")  # whoever means it says so

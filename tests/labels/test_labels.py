@@ -250,14 +250,6 @@ def test_lists_without_annotators_do_not_say_whose_labels_they_are(tmp_path, mon
         assert (result.exit_code, result.stderr.startswith(f"Error: {word} is")) == (2, True)
 
 
-def test_a_table_is_printed_short():
-    table = from_matrix(np.tile(np.arange(5), (1000, 1)))
-    assert repr(table) == "LabelTable(5,000 labels of 1,000 items by 5 annotators, 5 classes)"
-    assert str(table.with_checked(4)) == (
-        "LabelTable(4,000 labels of 1,000 items by 4 annotators, 5 classes, 1,000 checked)"
-    )
-
-
 @pytest.mark.parametrize("records", RECORDS.values(), ids=RECORDS)
 def test_records_of_many_shapes(records):
     assert cells(from_records(records)) == UNCHECKED
@@ -466,9 +458,7 @@ def test_other_files(tmp_path):
         ("x.json", "", {}, "x.json is empty"),
         ("x.json", "{", {}, "x.json is not JSON"),
         ("x.jsonl", '{"task": 1}\nx', {}, "x.jsonl is not JSON.* line 2"),
-        ("x.json", "[" * 100_000, {}, "x.json is not JSON"),
         ("x.json", "5", {}, "x.json must hold a list of records; found int"),
-        ("x.json", "[]", {}, "x.json holds no record"),
         ("x.json", studio(), {"label": "kind"}, "label has no use for a file in the format label-studio"),
         ("x.csv", LONG, {"control": "kind"}, "control has no use for a file in the format records"),
         ("x.csv", "Ann,Bob\ncat,dog\n", {"predictions": True}, "predictions has no use .* format matrix"),
@@ -476,7 +466,6 @@ def test_other_files(tmp_path):
         ("x.csv", "task,worker,label\n1,2\n", {}, "x.csv must have rows of one length"),
         ("x.csv", "task,worker,label\n", {}, "x.csv holds no record"),
         ("x.csv", "0,1\n1,1\n", {}, "x.csv begins with 0,1, which may be a header or labels"),
-        ("x.json", json.loads(VERSION_2) * 2, {}, "x.json has two records with the id 'a'"),
         ("x.csv", "annotation_id,annotator,id,kind,text\n1,2,3,good,Hi\n", {}, "it may be 'kind', 'text'"),
         ("x.npy", "nothing", {}, "x.npy cannot be read as .npy"),
     ],
@@ -560,7 +549,6 @@ def test_label_studios_csv_is_its_short_json(tmp_path):
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
-TASK = '[{"id": 1, "data": {}, "annotations": [{"completed_by": 1, "result": %s}]}]'
 ENTRY = '[{"id": 1, "tone": "{\\"choices\\": %s}", "annotator": 1, "annotation_id": 3}]'
 ONE_EACH = '[{"task": "a", "worker": "b", "label": %s}, {"task": "a", "worker": "c", "label": 1}]'
 PACKED = gzip.compress(b"task,worker,label\n" + b"a,b,1\na,c,2\n" * 100)
@@ -569,8 +557,6 @@ PACKED = gzip.compress(b"task,worker,label\n" + b"a,b,1\na,c,2\n" * 100)
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("result.json", TASK % '["x"]'),
-        ("number.json", TASK % "5"),
         ("deep.json", DEEP),
         ("cell.json", ENTRY % DEEP),
         ("label.json", ONE_EACH % ("[" * 900 + "1" + "]" * 900)),
@@ -589,27 +575,6 @@ def test_damaged_files_get_a_sentence(name, content, tmp_path):
         read(path)
 
 
-def test_every_flipped_byte_of_a_parquet_file_is_read_or_refused(tmp_path):
-    path = tmp_path / "labels.parquet"
-    pd.DataFrame({"task": ["a", "b"] * 9, "worker": list(range(9)) * 2, "label": ["x"] * 18}).to_parquet(path)
-    whole, refused = path.read_bytes(), 0
-    for place in range(0, len(whole), 7):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
-        try:
-            read(path)
-        except InputError:
-            refused += 1
-    assert refused > 10
-
-
 def test_digits_beyond_64_bits_are_names(tmp_path):
     (tmp_path / "a.csv").write_text(f"task,worker,label\na,b,{'9' * 5000}\na,c,1\n")
     assert read(tmp_path / "a.csv").matrix().tolist() == [["9" * 5000, "1"]]
-
-
-def test_annotators_1_and_text_1_are_one(tmp_path):
-    records = [{"task": t, "worker": w, "label": "x"} for t in "abc" for w in (1, "1", 2)]
-    (tmp_path / "a.json").write_text(json.dumps(records))
-    table = read(tmp_path / "a.json")
-    assert table.annotators == (1, 2)
-    assert nacp.estimation.accuracy_by_annotator(table, classes=["x", "y"]).rows[1].labels == 3

@@ -17,7 +17,6 @@ from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
 from nacp.paper import corrections, experiments, figures, printed, twins
 from nacp.paper.experiments import EXPERIMENTS, Experiment, Run, run_experiment
-from nacp.paper.printed import Moments
 from nacp.paper.reproduce import NAMES, reproduce
 from nacp.paper.sources import folder_sources
 
@@ -90,16 +89,6 @@ def test_acnl_corrections_of_table_2_are_those_of_class_counts_that_occur(tmp_pa
         assert abs(float(row["paper_correction"]) - value) < 3 * sd + 0.0005
 
 
-def test_the_corrections_say_which_printed_sets_hold_all_classes():
-    for data in printed.TABLE1:
-        for method in ("ACNL", "CRCP", "NACP"):
-            correction = float(printed.CORRECTIONS[data].corrections[method, 0.2])
-            for score in printed.SCORES:
-                full = printed.CELLS[data, score, method].size.mean == twins.TWINS[data].k
-                assert full == (correction > 0.1)
-    assert len(printed.CELLS) == 7 * 3 * 6
-
-
 def test_figure_1_does_not_depend_on_k_for_nacp_and_does_for_the_others(monkeypatch):
     monkeypatch.setattr(corrections, "FIGURE1_SIZES", (1000, 10_000, 100_000))
     monkeypatch.setattr(corrections, "FIGURE1_DRAWS", 10)
@@ -111,58 +100,7 @@ def test_figure_1_does_not_depend_on_k_for_nacp_and_does_for_the_others(monkeypa
     assert at["ACNL", 1000, 1000] == math.inf  # some class has no label
 
 
-def flip_rates(shift, size, coverage, k):
-    """Return which realised rates of flips give a printed size and coverage, up to the last digit of both.
-
-    With a rate r, F^n = (1 - r) F^c + r F^r. Noisy-CP puts F^n at 0.9, and NR-CP F^n - 0.2 F^r at 0.72.
-    """
-    rates = []
-    for s in (size.mean - size.rounding, size.mean + size.rounding):
-        for f in (coverage.mean - coverage.rounding, coverage.mean + coverage.rounding):
-            random, clean = s / k, f / 100
-            rates.append((clean - 0.9 + shift * (0.18 - 0.2 * random)) / (clean - random))
-    return min(rates), max(rates)
-
-
-@pytest.mark.parametrize("data", twins.TWINS)
-@pytest.mark.parametrize("score", printed.SCORES)
-def test_printed_sizes_and_coverages_of_noisy_cp_fit_a_rate_of_flips_that_occurs(data, score):
-    """One draw of flips for all splits has a rate with a standard deviation of sqrt(0.2 * 0.8 / N)."""
-    twin, cell = twins.TWINS[data], printed.CELLS[data, score, "Noisy-CP"]
-    low, high = flip_rates(0, *cell, twin.k)
-    usual = 2 * math.sqrt(0.2 * 0.8 / twin.size)
-    assert low < 0.2 + usual
-    assert high > 0.2 - usual
-
-
-def test_one_rate_of_flips_below_a_fifth_fits_all_that_is_printed_for_tiny_imagenet():
-    """In two rows and three scores. With a fifth, Noisy-CP's sizes and coverages contradict each other."""
-    rows = ((0, "Noisy-CP"), (1, "NR-CP"))
-    lows, highs = zip(
-        *(
-            flip_rates(shift, *printed.CELLS["tinyimagenet", score, method], 200)
-            for shift, method in rows
-            for score in printed.SCORES
-        ),
-        strict=True,
-    )
-    assert 0.193 < max(lows) < min(highs) < 0.195
-
-
 # Twins, a few splits.
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["cifar10", "cifar100", "tinyimagenet"])
-def test_the_draw_of_a_twin_is_the_most_ordinary_of_ten(name):
-    """Its oracle sizes are nearest to their means over the draws. The paper has no part in that."""
-    sizes = np.empty((10, 3))
-    for draw in range(10):
-        probs, labels = twins.simulate(name, random_state=draw)
-        for j, score in enumerate(printed.SCORES):
-            cal = nacp.calibrate(probs, labels, noise=None, alpha=0.1, score=score)
-            sizes[draw, j] = cal.predict_set(probs).sizes.mean()
-    assert ((sizes / sizes.mean(axis=0) - 1) ** 2).sum(axis=1).argmin() == twins.TWINS[name].draw
 
 
 @pytest.mark.slow
@@ -344,12 +282,6 @@ def test_a_file_without_probs_or_labels_is_reported_and_left_out(folder, tmp_pat
         f"{folder / 'other.npz'} holds no probs and no labels: left out.",
     ]
     assert [row["data"] for row in read_csv(tmp_path / "table2.csv")] == ["some"] * 6
-
-
-def test_deviations_are_given_where_they_mean_something():
-    paper = printed.Printed(10.0, 0.3, 0.05)
-    assert [paper.compared(Moments(mean, 0.4)) for mean in (10.04, 11.0)] == ["=", "+2.0"]
-    assert printed.Printed(10.0, 0.0, 0.05).compared(Moments(11.0, 0.0)) == "≠"
 
 
 def test_known_names_come_first(folder):

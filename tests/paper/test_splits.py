@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp import engine
-from nacp.coverage import grid
-from nacp.coverage.curve import Curve
-from nacp.coverage.tally import Sample, Weights
 from nacp.paper import splits, twins
 from nacp.paper.methods import Method, aware, our_methods, six_methods
-from nacp.points import open_rows
-from nacp.scores import as_score
 
 pytestmark = pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 
@@ -115,44 +109,10 @@ def test_splits_of_other_rows_and_scores_are_calibrations(kind):
     assert_splits(points, labels, noise, score=score, alpha=[0.02, 0.1], methods=methods, splits=2)
 
 
-@pytest.mark.parametrize("crossing", ["first", "last"])
-@pytest.mark.parametrize("score", ["hps", "aps", "topk"])
-def test_crossings_do_not_depend_on_the_grid_points_to_start_from(score, crossing, monkeypatch):
-    """The whole curve of each split is the reference."""
-    probs, labels = twins.simulate("cifar100", n=400, random_state=4)
-    rows, how, noise = open_rows(probs), as_score(score), nacp.UniformNoise(0.3)
-    rng = np.random.default_rng(0)
-    masks, cells, expected = np.zeros((5, 400), dtype=bool), [], []
-    targets = np.array([[[0.2, 0.85], [0.99, 1.1]]] * 5)
-    for mask in masks:
-        mask[rng.permutation(400)[:200]] = True
-        chosen = np.flatnonzero(mask)
-        sample = Sample.of(rows.some(chosen), noise.sample(labels, 100, rng)[chosen], how)
-        curve = Curve.of(sample, noise)
-        cells.append(sample.label_cells[:, 0])
-        expected.append([[curve.crossing(target, crossing) for target in each] for each in targets[0]])
-    known = masks, np.array(cells), Weights(noise.inverse(100)), targets, crossing
-    for edges in (grid.COARSE, np.array([grid.INFINITE]), np.array([3, grid.INFINITE])):
-        monkeypatch.setattr(splits, "COARSE", edges)
-        assert splits.crossings(rows, how.spec, *known).tolist() == expected
-
-
 def test_sums_that_exceed_what_float32_holds_are_exact():
     sizes = np.full((2, 1), (1 << 24) - 1)
     masks = np.ones((1, 2), dtype=bool)
     assert splits._product(masks, sizes, 1 << 24).tolist() == [[(1 << 25) - 2]]
-
-
-@pytest.mark.parametrize("score", ["hps", "aps"])
-def test_splits_are_the_same_with_every_engine(score):
-    pytest.importorskip("nacp.engine._native", reason="the compiled engine was not built")
-    probs, labels = twins.simulate("cifar100", n=400, random_state=3)
-    found = []
-    for name in ("numpy", "native"):
-        with engine.using(name):
-            found.append(splits.run_splits(probs, labels, noise=0.3, splits=5, score=score))
-    for name in ("thresholds", "sizes", "coverages", "corrections"):
-        assert getattr(found[0], name).tobytes() == getattr(found[1], name).tobytes()
 
 
 def test_progress_grows_to_the_number_of_splits():

@@ -226,24 +226,6 @@ def test_labels_that_could_not_be_decided_are_of_no_class():
     assert found.contents.classes.count.tolist() == np.bincount(noisy[5:100], minlength=100).tolist()
 
 
-@pytest.mark.usefixtures("few_alphas")
-def test_the_row_of_the_chosen_guarantee_is_its_calibration():
-    probs, noisy, *_ = data(n=1000)
-    options = {"noise": NOISE, "guarantee": "none", "crossing": "first", "score": "aps"}
-    contents = nacp.make_report(probs, noisy, **options).contents
-    (row,) = [row for row in contents.comparison.rows if row.guarantee == "none"]
-    assert row.calibration == contents.calibration
-    assert row.mean_size == pytest.approx(contents.steps[contents.chosen].mean_size, rel=1e-12)
-
-
-def test_a_page_is_small(report):
-    assert len(report.html.encode()) < 300_000
-    probs, noisy, *_ = data(n=300)
-    wide = np.hstack([probs, np.zeros((300, 9_900))])
-    page = nacp.make_report(wide, noisy, noise=NOISE, guarantee="none").html
-    assert len(page.encode()) < 2_000_000
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_alphas")
 def test_under_an_interval_the_page_says_which_rate_the_estimate_is_for():
