@@ -126,7 +126,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("score", "noise"), PAIRS)
 def test_thresholds_are_those_of_calibrate_however_the_points_come(score, noise, tmp_path):
-    given = 3 * PROBS**2 if score == "precomputed" else PROBS
+    given = 3 * (1 - PROBS) ** 2 if score == "precomputed" else PROBS
     whole = fed(nacp.Calibrator(K, noise=NOISES[noise], score=SCORES[score]), given, NOISY)
     assert_same(whole, given, NOISY)
     ends = [1, 2, 2, 40, 900]  # one row, none, a few, many

@@ -14,7 +14,7 @@ from nacp.checks import check_count, check_fraction
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.files import number, plain, rebuild
-from nacp.noise import UNSAID, Noise, NoiseLike, Unsaid, as_noise, noise_for
+from nacp.noise import UNSAID, Noise, NoiseLike, UniformNoise, Unsaid, noise_for
 from nacp.points import open_points
 from nacp.scores import SCORES, Score, ScoreLike, as_score
 from nacp.wrapping import counted, wrapped
@@ -36,23 +36,18 @@ _RATE = 0.2
 class AuditPlan:
     """Which labels to check; made by `choose_audit`. Print it.
 
-    Points lie in two strata: those whose true label may well lie outside of a pilot's prediction set, by the
-    classifier and the given label, and the others. The points to check are picked at random from each.
-
     Attributes
     ----------
     rows : array of shape (m,)
         The rows to check, in the order in which to check them.
     outside : array of bool of shape (m,)
-        Whether they lie in the first of these strata.
+        Whether the true label may well lie outside of the pilot's prediction set.
     alpha, score, random_state
         As given to `choose_audit`.
-    n, k : int
-        The numbers of points and of classes.
+    n, k, pilot : int
+        The numbers of points, of classes, and of points in the pilot, which are not checked.
     native_threshold : float
         The pilot's threshold.
-    pilot : int
-        The number of points in the pilot; these are not checked.
     counts : tuple of two ints
         How many points lie outside: of the pilot, and of the others.
     stops : tuple of int
@@ -132,9 +127,9 @@ def choose_audit(
 ) -> AuditPlan:
     """Choose which labels to check, so that `calibrate` learns the most from them.
 
-    Where the classifier and the given label agree, the true label is mostly in the prediction set, so a label
-    picked at random tells little. Points where that is doubtful are therefore checked two to three times as
-    often, with two fifths of the budget at the most. The sets of a few points, the pilot, decide that.
+    Where the classifier and the given label agree, the true label is mostly in the prediction set, so to
+    check it tells little. Points where that is doubtful, by the sets of a few points, the pilot, are checked
+    two to three times as often, with two fifths of the budget at the most. All are picked at random.
 
     Parameters
     ----------
@@ -150,15 +145,14 @@ def choose_audit(
         The seed by which points are picked.
     looks : int, default=1
         How often you want to calibrate, with more and more of the labels, to stop as soon as the sets are
-        small enough. Each look spends its part of delta, so that the promise holds at all of them together;
-        the last one spends two thirds, which costs about a tenth more excess than a single look.
+        small enough. The promise holds at all looks together; this costs about a tenth more excess.
 
     Returns
     -------
     AuditPlan
-        Its `rows` are to be checked; then ``calibrate(probs, labels, clean=..., audit=plan)``. Rows that
-        remain unchecked are taken to be left out at random. With several looks, check the rows of
-        `instalments` one after the other; labels of an instalment count when it is complete.
+        Check its `rows`; then ``calibrate(probs, labels, clean=..., audit=plan)``. Rows that remain unchecked
+        are taken to be left out at random. With several looks, check the rows of `instalments` one after the
+        other; labels of an instalment count when it is complete.
 
     Examples
     --------
@@ -197,17 +191,24 @@ def choose_audit(
     share = found.outside[0] / aside
     surely = share - _SURELY * np.sqrt(share * (1 - share) * (1 / len(others) + 1 / aside))
     number = min(round(chosen_share(share, alpha) * budget), int(surely * len(others)))
-    fields: dict[str, Any] = {"alpha": alpha, "random_state": seed, "pilot": aside, "looks": looks}
-    if number < max(share * budget, _FEWEST):  # a random audit would check more of them
-        fields |= {"native_threshold": np.inf, "counts": (0, 0)}
-        return _plan(sample, others[:0], others[:budget], **fields)
-    (outside,) = checked.outside([found.threshold], CHOSEN_CUT)
-    out, within = others[outside[others]], others[~outside[others]]
-    if len(out) < number or len(within) < budget - number:
-        said = f"{len(out):,} points lie outside of the pilot's sets and {len(within):,} inside"
-        raise InputError("budget", f"cannot be met: {said}", found=f"{budget:,}", remedy="choose fewer")
-    fields |= {"native_threshold": found.threshold, "counts": (found.outside[0], len(out))}
-    return _plan(sample, out[:number], within[: budget - number], **fields)
+    threshold, counts, out, within = np.inf, (0, 0), others[:0], others[:budget]
+    if number >= max(share * budget, _FEWEST):  # else a random audit would check more of them
+        (outside,) = checked.outside([found.threshold], CHOSEN_CUT)
+        out, within = others[outside[others]], others[~outside[others]]
+        if len(out) < number or len(within) < budget - number:
+            said = f"{len(out):,} points lie outside of the pilot's sets and {len(within):,} inside"
+            raise InputError("budget", f"cannot be met: {said}", found=f"{budget:,}", remedy="choose fewer")
+        threshold, counts = found.threshold, (found.outside[0], len(out))
+        out, within = out[:number], within[: budget - number]
+    # In random order within each instalment; reversed, so that their sizes differ by 1 at the most.
+    rng, rows, sides = np.random.default_rng([seed, 1]), list[Ints](), list[Bools]()
+    for some, rest in zip(np.array_split(out, looks), np.array_split(within, looks)[::-1], strict=True):
+        order = rng.permutation(len(some) + len(rest))
+        rows.append(np.concatenate([some, rest])[order])
+        sides.append(order < len(some))
+    stops = tuple(np.cumsum([len(each) for each in rows]).tolist())
+    fields = (alpha, score, seed, sample.n, sample.k, threshold, aside, counts, stops, digest(sample))
+    return AuditPlan(np.concatenate(rows), np.concatenate(sides), *fields)
 
 
 def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any) -> AuditPlan:
@@ -244,25 +245,11 @@ def _open(probs: Any, labels: Any, score: Score, **options: Any) -> Sample:
     return Sample.of(rows, numbers, score)
 
 
-def _plan(sample: Sample, outside: Ints, inside: Ints, looks: int, **fields: Any) -> AuditPlan:
-    """Return the plan that picks these points, to be checked in random order within each instalment."""
-    rng, rows, sides = np.random.default_rng([fields["random_state"], 1]), list[Ints](), list[Bools]()
-    # Reversed, so that the sizes of instalments differ by 1 at the most.
-    parts = zip(np.array_split(outside, looks), np.array_split(inside, looks)[::-1], strict=True)
-    for out, within in parts:
-        order = rng.permutation(len(out) + len(within))
-        rows.append(np.concatenate([out, within])[order])
-        sides.append(order < len(out))
-    fields |= {"score": sample.score, "n": sample.n, "k": sample.k, "digest": digest(sample)}
-    stops = tuple(np.cumsum([len(each) for each in rows]).tolist())
-    return AuditPlan(np.concatenate(rows), np.concatenate(sides), stops=stops, **fields)
-
-
 def chosen_share(outside: float, alpha: float) -> float:
     """Return which share of the labels to check should be of points outside, from the share of these points.
 
-    That is Neyman's allocation under a fixed guess of how often the sets of either stratum miss: the pilot's
-    own prediction is too optimistic where people err as the classifier does.
+    That is Neyman's allocation under a fixed guess of how often the sets of either stratum miss, as the
+    pilot's own prediction is too optimistic where people err as the classifier does.
     """
     missed = _MISSED_INSIDE * alpha
     first, second = outside / 2, (1 - outside) * np.sqrt(missed * (1 - missed))
@@ -276,17 +263,14 @@ def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, pilot: Ints) -> No
     ignored if the pilot's labels are far less probable under it, as the strata would be badly chosen.
     """
     given = None if isinstance(noise, Unsaid) else noise_for(0.0 if noise is None else noise, sample.k)
-    rate = _RATE
-    if len(pilot) and sample.score.takes_probabilities:
-        probs, labels = sample.rows.whole(pilot).astype(np.float64), sample.labels[pilot, 0]
-        own, chance = float(probs[np.arange(len(pilot)), labels].sum()), len(pilot) / sample.k
-        rate = float(np.clip(1 - (own - chance) / max(float((probs**2).sum()) - chance, 1e-9), 0.02, 0.9))
-    guess = as_noise(rate)
-    assert guess is not None
+    if not len(pilot) or not sample.score.takes_probabilities:
+        return UniformNoise(_RATE) if given is None else given
+    probs, labels = sample.rows.whole(pilot).astype(np.float64), sample.labels[pilot, 0]
+    own, chance = float(probs[np.arange(len(pilot)), labels].sum()), len(pilot) / sample.k
+    rate = float(np.clip(1 - (own - chance) / max(float((probs**2).sum()) - chance, 1e-9), 0.02, 0.9))
+    guess = UniformNoise(rate)
     if given is None:
         return guess
-    if not len(pilot) or not sample.score.takes_probabilities:
-        return given
     less = _log_likelihood(probs, labels, guess) - _log_likelihood(probs, labels, given)
     return guess if less > _FAR_LESS * len(pilot) else given
 

@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Floats
-from nacp.checks import check_count, check_finite, check_nonnegative
+from nacp.checks import check_count, check_finite
 
 # The number of stakes. The first is half of the largest stake at which wealth stays positive, and each is
 # half of the one before.
 _STAKES = 8
 _CHUNK = 4096  # numbers that are processed together, which bounds the memory
-_ONE = {"n": check_count, "total": check_finite, "before": check_finite}
-_ONE |= {"wealth": check_nonnegative, "highest": check_nonnegative}
-_EACH = {"bets": check_nonnegative, "growth": check_finite, "lowest": check_finite}  # of each stake
-_EACH |= {"lowest_at": check_count, "lowest_total": check_finite}
+_ONE = ("total", "before", "wealth", "highest")
+_EACH = ("bets", "growth", "lowest", "lowest_at", "lowest_total")  # of each stake
 
 
 class Alarm:
@@ -32,10 +30,8 @@ class Alarm:
 
     Attributes
     ----------
-    n, total : int, float
-        The number of numbers, and their sum.
-    wealth, highest : float
-        The wealth and its maximum; both stay as they were at the alarm.
+    n, total, wealth, highest : int, float, float, float
+        The number of numbers, and their sum; the wealth and its maximum, fixed at the alarm.
     at : int or None
         The number of numbers at the alarm.
     since, before : int or None, float
@@ -62,8 +58,7 @@ class Alarm:
         self.before = 0.0
         # For each stake: the wealth; the logarithm of a bet from the beginning on; its minimum, the number of
         # numbers there, and their sum.
-        self._bets, self._growth, self._lowest, self._lowest_total = np.zeros((4, _STAKES))
-        self._lowest_at = np.zeros(_STAKES, dtype=np.int64)
+        self._bets, self._growth, self._lowest, self._lowest_at, self._lowest_total = np.zeros((5, _STAKES))
 
     def play(self, numbers: Floats) -> None:
         """Process the next numbers; the result does not depend on how they are divided into batches."""
@@ -106,17 +101,17 @@ class Alarm:
     def to_dict(self) -> dict[str, Any]:
         """Return the state, for a file."""
         each = {name: getattr(self, f"_{name}").tolist() for name in _EACH}
-        return {name: getattr(self, name) for name in (*_ONE, "at", "since")} | each
+        return {name: getattr(self, name) for name in ("n", *_ONE, "at", "since")} | each
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Restore a state that `to_dict` returned; raise a ValueError if it is not valid."""
-        for name, check in _ONE.items():
-            setattr(self, name, check(name, state[name]))
+        """Restore a state that `to_dict` returned."""
+        self.n = check_count("n", state["n"])
+        for name in _ONE:
+            setattr(self, name, check_finite(name, state[name]))
         if state["at"] is not None or state["since"] is not None:
             self.at, self.since = check_count("at", state["at"]), check_count("since", state["since"])
             if not self.since <= self.at <= self.n:
                 raise ValueError("at and since must be numbers of points, the second one no larger")
-        for name, check in _EACH.items():
-            if len(state[name]) != _STAKES:
-                raise ValueError(f"{name} must hold {_STAKES} numbers")
-            setattr(self, f"_{name}", np.array([check(name, value) for value in state[name]]))
+        for name in _EACH:
+            values = [check_finite(name, state[name][i]) for i in range(_STAKES)]
+            setattr(self, f"_{name}", np.array(values))

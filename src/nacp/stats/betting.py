@@ -46,22 +46,13 @@ def play(
 ) -> None:
     """Bet on some points, one after the other.
 
-    Parameters
-    ----------
-    state : array of shape (8, bets)
-        Of each bet: its wealth, the sums of its gains and of their squares, and its stake; since it was last
-        judged, the growth of its wealth, the maximum of that, and the two sums. Changed in place.
-    most, outcome : arrays of shape (bets,)
-        The largest stakes; and OPEN, WON or LOST, changed in place. Only open bets are played.
-    shares : array of shape (points, columns)
-        The shares of points: bet b gains ``(share - target) / width`` from those in ``columns[b]``.
-    seen : int
-        The number of points before.
-    stops, changes : arrays
-        The numbers of points, from 0 to all of them, after which bets are judged, and whether stakes change
-        there.
-    delta, hedges
-        A bet is won when its wealth has grown from 1 to 1/delta; `hedges` is the result of `hedge_table`.
+    `state`, of shape (8, bets), holds of each bet its wealth, the sums of its gains and of their squares, and
+    its stake; since it was last judged, the growth of its wealth, the maximum of that, and the two sums.
+    `most` holds the largest stakes, and `outcome` OPEN, WON or LOST; only open bets are played. Both `state`
+    and `outcome` are changed in place. Bet b gains ``(share - target) / width`` from the shares, of shape
+    (points, columns), in ``columns[b]``; it is won when its wealth has grown from 1 to 1/delta. `seen` points
+    came before. Bets are judged after `stops` points, from 0 to all of them, where stakes change if `changes`
+    says so. `hedges` is the result of `hedge_table`.
     """
     gains = (shares[:, columns] - target) * (1 / width)
     played, place = 0, int(np.searchsorted(stops, seen, side="right")) - 1
@@ -145,8 +136,8 @@ class Bets:
 
     If one of them is lost, those before it are given up. `open` holds the numbers of the bets that are still
     open, ascending; `lost` is the highest number of a bet that was lost, -1 if none was; `seen` is the number
-    of points so far. A point gains ``(share - target) / width``, and no stake is larger than `most`, which is
-    below 1 over the greatest possible loss. A bet is won when its wealth has grown from 1 to 1/delta.
+    of points so far. No stake is larger than `most`, which is below 1 over the greatest possible loss. The
+    others of the arguments are those of `play`.
     """
 
     def __init__(

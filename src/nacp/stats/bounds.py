@@ -5,7 +5,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from nacp._types import Array, Bools, Floats, Ints
+from nacp._types import Array, Floats, Ints
 
 
 def floor(delta: float, deviation: float, n: int) -> float:
@@ -23,16 +23,6 @@ def expected_excess(n: int) -> float:
 
     log_factor = math.lgamma(n + 1) - (n + 1) * math.log(n) + n
     return float(math.exp(log_factor) * gammaincc(n, n) / 2)
-
-
-def gap_is_small(gap: Floats, each: float | Floats, alpha: float | Floats) -> Bools:
-    """Return whether gaps of the exchange rule are at most ``3/n`` and a tenth of alpha; `each` is ``1/n``.
-
-    Where all pairs weigh the same, a gap is a multiple of that weight and may equal the limit exactly. It
-    then passes, however its sum was rounded.
-    """
-    small: Bools = gap <= (1 + 1e-9) * np.minimum(3 * each, alpha / 10)
-    return small
 
 
 def upper_tail(n: int | Ints, hits: Ints, p0: Array) -> Floats:

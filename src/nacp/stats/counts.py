@@ -7,10 +7,8 @@ where scores have no ties its coverage has a beta distribution, with the mean ``
 
 import math
 
-# The excess falls with the number of misses from this number on.
-_FALLING_FROM = 32
-# Beyond this number of misses, rounding m up to a whole number does not matter.
-_ROUNDING_MAX = 10**7
+_FALLING_FROM = 32  # The excess falls with the number of misses from this number on.
+_ROUNDING_MAX = 10**7  # Beyond this number of misses, rounding m up to a whole number does not matter.
 _MISSES_MAX = 1 << 40
 
 
@@ -53,9 +51,8 @@ def binomial_excess(m: int, alpha: float, delta: float) -> float:
 def binomial_needed(excess: float, alpha: float, delta: float) -> int | None:
     """Return the least number of labels with at most this excess; None if that is huge.
 
-    With a misses allowed, the excess is least for the least m that allows them. For real numbers m it would
-    fall with a, but for the first few where delta is large. So these are tried in turn, and then those from
-    the place on at which the excess of a real number m is small enough.
+    The excess is least for the least m that allows a misses. For real numbers m that excess falls with a, but
+    for the first few where delta is large: these are tried in turn, and the others from where it is small.
     """
 
     def enough(misses: int, m: float) -> bool:

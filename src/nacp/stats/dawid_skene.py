@@ -89,8 +89,7 @@ def pooled(fit: DawidSkene, table: Ints) -> Floats:
     share = fit.posterior[items] / np.count_nonzero(table >= 0, axis=1)[items, None]
     joint = np.stack([np.bincount(table[items, by], share[:, i], minlength=k) for i in range(k)])
     totals = joint.sum(axis=1, keepdims=True)
-    matrix: Floats = joint / np.where(totals > 0, totals, 1)
-    return matrix
+    return np.asarray(joint / np.where(totals > 0, totals, 1))
 
 
 def scaled(counts: Floats, mean: Floats) -> Floats:

@@ -43,10 +43,9 @@ def sum_distribution(kinds: Kinds) -> Floats:
 
 
 def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: float) -> tuple[float, float]:
-    """Return the interval of parameters in [0, 1] for a sum that is stochastically increasing in them.
+    """Return the interval of parameters in [0, 1] for an observed sum that is increasing in them.
 
-    `total` is the observed sum, and `kinds` returns the (distribution, number) pairs of the summands for a
-    parameter. The interval contains the true parameter with at least the probability `confidence`.
+    `kinds` returns the (distribution, number) pairs of the summands for a parameter.
 
     Examples
     --------
@@ -62,14 +61,12 @@ def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: floa
 
     level = (1 - confidence) / 2
 
-    def upper_tail(parameter: float) -> float:
-        return float(sum_distribution(kinds(parameter))[total:].sum()) - level
+    def tail(parameter: float, some: slice) -> float:
+        return float(sum_distribution(kinds(parameter))[some].sum()) - level
 
-    def lower_tail(parameter: float) -> float:
-        return float(sum_distribution(kinds(parameter))[: total + 1].sum()) - level
-
-    if upper_tail(1.0) <= 0:  # the sum is too large for any parameter: 1 comes nearest
+    upper, lower = slice(total, None), slice(total + 1)
+    if tail(1.0, upper) <= 0:  # the sum is too large for any parameter: 1 comes nearest
         return 1.0, 1.0
-    low = 0.0 if upper_tail(0.0) >= 0 else brentq(upper_tail, 0.0, 1.0, xtol=1e-10)
-    high = 1.0 if lower_tail(1.0) >= 0 else brentq(lower_tail, 0.0, 1.0, xtol=1e-10)
+    low = 0.0 if tail(0.0, upper) >= 0 else brentq(tail, 0.0, 1.0, (upper,), xtol=1e-10)
+    high = 1.0 if tail(1.0, lower) >= 0 else brentq(tail, 0.0, 1.0, (lower,), xtol=1e-10)
     return float(low), float(high)

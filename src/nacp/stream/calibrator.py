@@ -50,10 +50,9 @@ _REQUIRED, _OPTIONAL = ("by_label", "cells", "hits", "pairs"), ("gains", "losses
 class Calibrator:
     """Calibrate from points that come in batches: nothing is kept that grows with their number.
 
-    Scores are counted by cells of a fixed grid, some MB in all. `calibrate` counts in the same way, so
-    thresholds are the same to the last bit, in any batches; only that of "split" is the next point of the
-    grid, where `calibrate` has the score of a label itself. States of different points add up, by ``+`` or
-    `merge`, and can be subtracted again, by ``-``. Several threads may update.
+    Thresholds are the same as those of `calibrate` to the last bit, in any batches; only that of "split" is
+    the next point of the grid, where `calibrate` has the score of a label itself. States of different points
+    add up, by ``+`` or `merge`, and can be subtracted again, by ``-``. Several threads may update.
 
     Parameters
     ----------
@@ -132,7 +131,7 @@ class Calibrator:
         ----------
         probs : array of shape (m, k)
             As in `calibrate`. Any number of rows, also none; of the same type in all batches. The chunks of a
-            dask array are counted where they are, and the counts added up by a tree.
+            dask array are counted where they are.
         labels : array of shape (m,) or (m, a)
             Their noisy labels, as in `calibrate`.
         """
@@ -152,11 +151,9 @@ class Calibrator:
         if not rows.n:
             check_given(labels, 0, self.k, self.classes)
             return None
-        if lazy:
-            return count_lazy(rows, labels, *how)
-        found = Chunk.of(rows, labels, *how)
-        warn_of_repeats(rows)
-        return found
+        if not lazy:
+            warn_of_repeats(rows)
+        return (count_lazy if lazy else Chunk.of)(rows, labels, *how)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -217,9 +214,8 @@ class Calibrator:
         check_choice("crossing", crossing, RULES)
         counts = self._counts
         if counts is None:
-            raise InputError(
-                "probs", "has not come: there is no point to calibrate with", remedy="call update first"
-            )
+            problem = "has not come: there is no point to calibrate with"
+            raise InputError("probs", problem, remedy="call update first")
         several = counts.several is not None
         chosen = chosen_guarantee(guarantee, delta, self.noise, again=False, several=several)
         chosen.check_applies(self.noise, crossing)
@@ -232,8 +228,8 @@ class Calibrator:
             self._looks += counts.n != self._looked_at
             self._looked_at = counts.n
             known["look"] = self._looks
-        counted = counts.counted(self.noise, self.score)
-        found = calibrations(counted, chosen, self.noise, alphas, crossing, **known)
+        tallies = counts.counted(self.noise, self.score)
+        found = calibrations(tallies, chosen, self.noise, alphas, crossing, **known)
         warn_of_obstacles(found)
         return found[0] if np.ndim(alpha) == 0 else found
 
@@ -307,10 +303,8 @@ class Calibrator:
             raise InputError("other", "must be a Calibrator", found=f"{type(other).__name__}")
         for name in _SETTINGS:
             ours, theirs = getattr(self, name), getattr(other, name)
-            unknown = name in ("k", "classes") and any(
-                each._counts is None and not getattr(each, name) for each in (self, other)
-            )
-            if ours != theirs and not unknown:
+            empty = (self._counts is None and not ours) or (other._counts is None and not theirs)
+            if ours != theirs and not (empty and name in ("k", "classes")):
                 raise InputError("other", f"must have the same {name}, {ours!r}", found=repr(theirs))
 
     def __eq__(self, other: object) -> bool:
@@ -397,8 +391,7 @@ def _is_possible(tally: Tally, weights: Weights, several: bool, squares: bool) -
     """Return whether a tally has the form of one of some points: the lengths, the order and the sums."""
     n, given, alike = tally.n, int(tally.hits.sum()), weights.constant is not None
     good = (
-        (tally.unit, tally.part) == (weights.unit, PART if several else 1.0)
-        and (tally.gains is None) == (tally.losses is None) == alike
+        (tally.gains is None) == (tally.losses is None) == alike
         and (tally.squares is not None) == squares
         and tally.by_label.shape == weights.own.shape
         and tally.by_label.min() >= 0
@@ -410,8 +403,7 @@ def _is_possible(tally: Tally, weights: Weights, several: bool, squares: bool) -
         and (given >= n if several else given == n)
         and abs(tally.by_label.sum() * tally.part - n) <= (given * tally.part if several else 0)
     )
-    if good and tally.squares is not None:
-        steps = np.diff(tally.squares, prepend=0)
-        good = tally.squares.shape == COARSE.shape and bool((steps >= 0).all())
-        good = good and tally.squares[-1] == n * tally.k**2
-    return good
+    if not good or tally.squares is None:
+        return good
+    rising = tally.squares.shape == COARSE.shape and bool((np.diff(tally.squares, prepend=0) >= 0).all())
+    return rising and tally.squares[-1] == n * tally.k**2
