@@ -455,7 +455,7 @@ def test_calibrate_says_first_how_large_the_sets_are(options):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("turned.npy labels.npy --noise 0.2", "The labels fit the rows no better than in a random order ("),
+        ("turned.npy labels.npy --noise 0.2", "The warning about the labels may be the reason."),
         (
             "rough.npy given.npy --noise rough.json",
             "The noise is known too roughly for small sets. If these points",

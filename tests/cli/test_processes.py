@@ -30,7 +30,8 @@ def large(tmp_path_factory):
     rng = np.random.default_rng(0)
     probs = rng.random((200_000, 50), dtype=np.float32)
     probs /= probs.sum(axis=1, keepdims=True)
-    labels, names = rng.integers(50, size=len(probs)), ["dög", *(f"c{i}" for i in range(1, 50))]
+    labels = (probs.cumsum(axis=1) > rng.random((len(probs), 1))).argmax(axis=1)
+    names = ["dög", *(f"c{i}" for i in range(1, 50))]
     np.save(path / "large.npy", probs)
     np.save(path / "part.npy", probs[:2000])
     np.save(path / "labels.npy", labels)
@@ -128,11 +129,6 @@ FULL = "Error: standard output: No space left on device\n"
         ("plan --k 9 --noise .1 >/dev/full 2>/dev/full", 2, ""),
         ("plan --k 9 --noise .1 >&-", 2, "Error: standard output is closed\n"),
         ("predict cal.json - -o new.npz <&-", 2, "Error: standard input is closed; give a file\n"),
-        (
-            "predict ../cal.json ../part.npy -o new.npz",
-            2,
-            "Error: the working directory does not exist any more\n",
-        ),
         ("predict cal.json part.npy -o new.jsonl", 2, "Error: new.jsonl: File too large\n"),
         (
             "evaluate cal.json part.npy few.npy",
@@ -146,22 +142,11 @@ def test_faults_of_the_system_get_one_sentence_and_never_exit_code_1(tmp_path, l
     for name in ("cal.json", "part.npy", "few.npy"):
         (tmp_path / name).symlink_to(large / name)
     before = sorted(os.listdir(tmp_path))
-    environment, prefix = dict(os.environ), ""
-    if "any more" in said:
-        (tmp_path / "gone").mkdir()
-        prefix = "cd gone && rmdir ../gone &&"
-    if "too large" in said:
-        prefix = "ulimit -f 1 &&"
-    if "NACP_ENGINE" in said:
-        environment["NACP_ENGINE"] = "zz"
+    environment = os.environ | ({"NACP_ENGINE": "zz"} if "NACP_ENGINE" in said else {})
+    prefix = "ulimit -f 1 &&" if "too large" in said else ""
     command = f"{prefix} {shlex.join(NACP)} {shell}"
-    ended = subprocess.run(
-        ["bash", "-c", command],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+    ended = subprocess.run(["bash", "-c", command], **options)
     assert ended.returncode == code, ended.stderr
     assert ended.stderr.startswith(said)
     assert ended.stderr.count("\n") == min(code // 2, len(said))

@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -16,10 +16,7 @@ from nacp.cli.predict import places_of, predict_blocks
 from nacp.cli.sample import Opened, Sample, Target
 from nacp.cli.terminal import complain, progress_of, progress_of_rows, show
 from nacp.errors import InputError
-from nacp.points import check_labels
-from nacp.wrapping import counted, wrapped
-
-_CHANCE_ERRORS = 3  # labels are as in random order if they fit by no more than these standard errors
+from nacp.wrapping import counted
 
 
 @command(
@@ -38,14 +35,14 @@ def calibrate_command(
     target: Target,
     out: Annotated[Path, options.out("The file for the calibration.")] = Path("cal.json"),
     strict: Annotated[
-        bool, typer.Option("--strict", help="End with exit code 3 if the labels contradict the noise model.")
+        bool, typer.Option("--strict", help="End with exit code 3 if there is a warning about the labels.")
     ] = False,
 ) -> None:
     """Find the threshold, and say how large the sets are and what is promised.
 
     The exit code is 0, 2 for wrong input, and with --strict 3 if the
-    labels contradict the noise model (the calibration is written all
-    the same, and keeps the warning).
+    labels contradict the noise model or do not fit the rows (the
+    calibration is written all the same, and keeps the warning).
     """
     check_output(str(out), inputs=sample.files)
     with progress_of(f"reading {sample.probs}"):
@@ -61,42 +58,27 @@ def calibrate_command(
             in_audit = sample.audit is not None and error.argument == "clean"
             raise error.about(str(sample.audit)) if in_audit else error from None
     found.save(out)
-    sets = _measured(found, opened, target.groups)
+    sizes = _sizes(found, opened, target.groups)
     infinite = found.infinite if isinstance(found, nacp.GroupedCalibration) else ()
     if infinite:
         groups = f"{counted(len(infinite), 'group')} no threshold keeps the promise"
         complain(f"Warning: in {groups}: {few(infinite)}.")
-    elif sets.mean_size > found.k / 2:
+    elif sizes["mean_size"] > found.k / 2:
         said = "sets hold more than half of all classes on average"
         if found.obstacle is not None:
             said = f"no threshold keeps the promise, so the sets hold all {found.k:,} classes"
-        complain(f"Warning: {said}. {_reason(found, opened)}.")
-    show(
-        described(found) | sets._asdict() | {"out": str(out)},
-        sets.sentence(found.k),
-        found,
-        f"Written: {out}",
+        complain(f"Warning: {said}. {_reason(found)}.")
+    sentence = (
+        f"On the calibration rows, a set holds {sizes['mean_size']:.4g} of {found.k:,} classes on average; "
+        f"{sizes['empty']:.1%} of the sets are empty, {sizes['singleton']:.1%} hold one class."
     )
+    show(described(found) | sizes | {"out": str(out)}, sentence, found, f"Written: {out}")
     if strict and found.warnings:
         raise typer.Exit(CONTRADICTED)
 
 
-class _Sets(NamedTuple):
-    """The sets of the calibration rows: their mean size, the shares of empty and of single ones."""
-
-    mean_size: float
-    empty: float
-    singleton: float
-
-    def sentence(self, k: int) -> str:
-        return wrapped(
-            f"On the calibration rows, a set holds {self.mean_size:.4g} of {k:,} classes on average; "
-            f"{self.empty:.1%} of the sets are empty, {self.singleton:.1%} hold one class."
-        )
-
-
-def _measured(cal: Any, opened: Opened, groups: str | None) -> _Sets:
-    """Return the sizes of the sets of the calibration rows."""
+def _sizes(cal: Any, opened: Opened, groups: str | None) -> dict[str, float]:
+    """Return the mean size of the sets of the calibration rows, and the shares of empty and of single ones."""
     by_row = isinstance(cal, nacp.GroupedCalibration) and cal.members is None
     places = places_of(cal, opened.arguments["groups"], groups) if by_row else None
     counts, n = np.zeros(3), len(opened.probs)
@@ -104,27 +86,14 @@ def _measured(cal: Any, opened: Opened, groups: str | None) -> _Sets:
         for start, rows, sets in predict_blocks(cal, opened.probs, True, places):
             counts += sets.sizes.sum(), (sets.sizes == 0).sum(), (sets.sizes == 1).sum()
             done(start + rows.n)
-    return _Sets(*(counts / n).tolist())
+    return dict(zip(("mean_size", "empty", "singleton"), (counts / n).tolist(), strict=True))
 
 
-def _reason(cal: Any, opened: Opened) -> str:
+def _reason(cal: Any) -> str:
     """Return the likely reason why sets are large."""
+    if cal.warnings:
+        return "The warning about the labels may be the reason"
     one = cal.calibrations[0] if isinstance(cal, nacp.GroupedCalibration) else cal
-    n, k = opened.probs.shape
-    if opened.labels.ndim == 1:
-        labels = check_labels(opened.labels, n, k, opened.classes)
-        sign = 1 if one.score.takes_probabilities else -1
-        likely = np.concatenate(
-            [np.argmax(sign * opened.probs[i : i + 10_000], axis=1) for i in range(0, n, 10_000)]
-        )
-        right = float((labels == likely).mean())
-        chance = float(np.bincount(labels, minlength=k) @ np.bincount(likely, minlength=k)) / n**2
-        if right <= chance + _CHANCE_ERRORS * np.sqrt(chance * (1 - chance) / n):
-            return (
-                f"The labels fit the rows no better than in a random order ({right:.1%} of them are the most "
-                f"probable class, {chance:.1%} would be by chance): do they belong to these rows? Look at "
-                "the order of both files, or name their column of ids by --id"
-            )
     if one.noise is not None and one.noise.doubt.radius > 0:
         return (
             "The noise is known too roughly for small sets. If these points were checked, give the checked "

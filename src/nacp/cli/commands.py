@@ -1,7 +1,6 @@
 """How commands run: their options, their exit codes, and errors in the words of the command line."""
 
 import inspect
-import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -19,19 +18,7 @@ from nacp.errors import InputError
 
 FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
 
-_IN_ORDER = (
-    "noise",
-    "audit",
-    "plan",
-    "compare",
-    "calibrate",
-    "predict",
-    "evaluate",
-    "diagnose",
-    "report",
-    "demo",
-    "reproduce",
-)
+_IN_ORDER = "noise audit plan compare calibrate predict evaluate diagnose report demo reproduce".split()
 _CALLED = {
     "P": "noise",
     "confidence": "noise_confidence",
@@ -98,10 +85,6 @@ class Commands(_Help, TyperGroup):
         """Run a command."""
         try:
             begin()
-            try:
-                os.getcwd()
-            except FileNotFoundError:
-                _end("the working directory does not exist any more")
             result = super().invoke(ctx)
             with printing():
                 sys.stdout.flush()
