@@ -78,7 +78,7 @@ def calibrate_command(
 
 
 def _sizes(cal: Any, opened: Opened, groups: str | None) -> dict[str, float]:
-    """Return the mean size of the sets of the calibration rows, and the shares of empty and of single ones."""
+    """Return the mean size of the sets of the calibration rows, the shares of empty and of single ones."""
     by_row = isinstance(cal, nacp.GroupedCalibration) and cal.members is None
     places = places_of(cal, opened.arguments["groups"], groups) if by_row else None
     counts, n = np.zeros(3), len(opened.probs)

@@ -18,7 +18,7 @@ from nacp.errors import InputError
 
 FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
 
-_IN_ORDER = "noise audit plan compare calibrate predict evaluate diagnose report demo reproduce".split()
+_IN_ORDER = "noise audit plan compare calibrate predict evaluate diagnose report demo reproduce"
 _CALLED = {
     "P": "noise",
     "confidence": "noise_confidence",

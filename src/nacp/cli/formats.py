@@ -8,7 +8,6 @@ import re
 import sys
 import zipfile
 import zlib
-from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -18,7 +17,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 
@@ -77,10 +76,8 @@ def need(module: str, path: Path) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        package = module.partition(".")[0]
-        raise InputError(
-            str(path), f"needs {package}, which is not installed: pip install 'nacp[io]'"
-        ) from None
+        problem = f"needs {module.partition('.')[0]}, which is not installed: pip install 'nacp[io]'"
+        raise InputError(str(path), problem) from None
 
 
 def damaged(path: Path, problem: str = "it is damaged or of another format") -> InputError:
@@ -240,41 +237,13 @@ def _readable(path: Path) -> Iterator[None]:
         ) from None
 
 
-# Tables
+# Tables. Each has a `header`, the names of its columns (of a text table the first row, even if it holds no
+# names); a `matrix_header`, the same where the columns hold numbers; `numbers`, columns as a matrix; `cells`, a
+# column as texts, empty where one is missing; `first_cells`, those of the first row; and `lists`, the matrix in
+# the column of lists that the key or `PROBS` names, with the names of its columns.
 
 
-class Table(ABC):
-    """A file with rows and columns."""
-
-    path: Path  # or - for standard input
-    header: list[str] | None  # the names of its columns; of a text table the first row, also if it has none
-    width: int
-
-    @property
-    def matrix_header(self) -> list[str] | None:
-        """The names of the columns if these hold numbers."""
-        return self.header
-
-    @abstractmethod
-    def numbers(self, columns: Sequence[int]) -> Array:
-        """Return columns of numbers as a matrix."""
-
-    @abstractmethod
-    def cells(self, column: int) -> list[str]:
-        """Return a column as texts, an empty one where a cell is missing."""
-
-    @abstractmethod
-    def first_cells(self) -> list[str]:
-        """Return the cells of the first row."""
-
-    def lists(self, key: str | None) -> tuple[Array, list[str] | None] | None:
-        """Return the matrix in a column of lists, the one named by the key or by `PROBS`, and its names."""
-        if key is not None:
-            raise InputError(str(self.path), "is one matrix", remedy=f"give it without :{key}")
-        return None
-
-
-class TextTable(Table):
+class TextTable:
     """A text table. A file is read anew by each method; standard input is kept."""
 
     def __init__(self, path: Path) -> None:
@@ -352,6 +321,9 @@ class TextTable(Table):
     def first_cells(self) -> list[str]:
         return next(islice(self.rows(), 1, None), self.header)
 
+    def lists(self, key: str | None) -> None:
+        _refuse_key(self.path, key)
+
     def _rows_of_numbers(self, start: int = 0) -> Iterator[list[str]]:
         """Yield rows without empty lines; where commas separate nothing, those in numbers are points."""
         for row in islice(self.rows(), start, None):
@@ -377,16 +349,11 @@ class TextTable(Table):
             return False
         if len(first) > 2 and first == [str(i) for i in range(len(first))]:
             return True
-        whole = (all(map(str.isdecimal, row)) for row in below)
-        if first != ["0", "1"]:
-            return not all(whole)
-        kinds = set(whole)
-        if len(kinds) == 2:
-            raise InputError(
-                self._name,
-                "begins with 0,1, which may be a header or a point: name the columns, or write 0.0,1.0",
-            )
-        return kinds == {False}
+        whole = {all(map(str.isdecimal, row)) for row in below}
+        if first == ["0", "1"] and len(whole) == 2:
+            problem = "begins with 0,1, which may be a header or a point: name the columns, or write 0.0,1.0"
+            raise InputError(self._name, problem)
+        return False in whole
 
     def _lines(self) -> Any:
         return text_lines(self.path) if self._kept is None else nullcontext(self._kept)
@@ -404,12 +371,13 @@ class TextTable(Table):
         return ","
 
 
-class JsonTable(Table):
+class JsonTable:
     """JSON lines. If the lines are objects, their keys are the header."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.header: list[str] | None = None
+        self.matrix_header: list[str] | None = None
         self._rows: list[list[Any]] = []
         with text_lines(path) as file:
             for number, line in enumerate(file, 1):
@@ -428,14 +396,11 @@ class JsonTable(Table):
             raise InputError(str(self.path), f"is not JSON in line {number}: {error}") from None
         keys = list(value) if isinstance(value, dict) else None
         if not self._rows:
-            self.header = keys
+            self.header = self.matrix_header = keys
         if set(keys or ()) != set(self.header or ()):
-            raise InputError(
-                str(self.path),
-                f"has other keys in line {number}",
-                found=few(keys or ["none"]),
-                remedy=few(self.header or ["none"]),
-            )
+            found, wanted = few(keys or ["none"]), few(self.header or ["none"])
+            problem = f"has other keys in line {number} than in the first, {wanted}"
+            raise InputError(str(self.path), problem, found=found)
         if keys is None:
             self._rows.append(value if isinstance(value, list) else [value])
         else:
@@ -451,9 +416,8 @@ class JsonTable(Table):
         try:
             return np.array(rows, dtype=np.float64)
         except (ValueError, OverflowError) as error:
-            raise InputError(
-                str(self.path), f"must hold lists of one length, of numbers that are not too large: {error}"
-            ) from None
+            problem = f"must hold lists of one length, of numbers that are not too large: {error}"
+            raise InputError(str(self.path), problem) from None
 
     def cells(self, column: int) -> list[str]:
         return _plain_cells(self.path, [row[column] for row in self._rows])
@@ -463,7 +427,8 @@ class JsonTable(Table):
 
     def lists(self, key: str | None) -> tuple[Array, list[str] | None] | None:
         if self.header is None:
-            return super().lists(key)
+            _refuse_key(self.path, key)
+            return None
         inner = key or next((name for name in PROBS if name in self.header), None)
         if inner is None:
             return None
@@ -473,13 +438,12 @@ class JsonTable(Table):
         if names and all(isinstance(each, dict) and set(each) == set(names) for each in values):
             return self._matrix([[each[name] for name in names] for each in values]), names
         if not values[0] or not all(isinstance(each, list) for each in values):
-            raise InputError(
-                str(self.path), f"must hold lists of numbers in {inner!r}, or objects with the same keys"
-            )
+            problem = f"must hold lists of numbers in {inner!r}, or objects with the same keys"
+            raise InputError(str(self.path), problem)
         return self._matrix(values), None
 
 
-class ParquetTable(Table):
+class ParquetTable:
     """A Parquet file. The columns in which pandas keeps its index are left out, unless one is the key."""
 
     def __init__(self, path: Path, key: str | None = None) -> None:
@@ -496,12 +460,11 @@ class ParquetTable(Table):
         index: Any = []
         with suppress(ValueError, RecursionError, AttributeError, TypeError):  # metadata of another form
             index = list((self._schema.pandas_metadata or {}).get("index_columns", []))
-        self.header: list[str] = [each for each in names if each not in index or each == key]
+        self.header = self.matrix_header = [each for each in names if each not in index or each == key]
         self.width = len(self.header)
         if not self.header or len(set(self.header)) < self.width:
-            raise InputError(
-                str(path), "must have columns with names of their own", found=few(self.header) or "none"
-            )
+            problem, found = "must have columns with names of their own", few(self.header) or "none"
+            raise InputError(str(path), problem, found=found)
 
     def numbers(self, columns: Sequence[int]) -> Array:
         wanted, types = [self.header[i] for i in columns], self._types
@@ -549,6 +512,9 @@ class ParquetTable(Table):
             return self._file.read(columns=[name]).column(0)
 
 
+Table: TypeAlias = TextTable | JsonTable | ParquetTable
+
+
 def open_table(path: Path, key: str | None = None) -> Table:
     """Open a table of any format. The key is the column that will be asked for, if it is known."""
     if str(path) == STDIN or kind(path) in TEXTS:
@@ -579,6 +545,11 @@ def escaped(cell: Any) -> Any:
 def unescaped(cell: str) -> str:
     """Return the cell that `escaped` was given."""
     return cell[1:] if _ESCAPED.match(cell) else cell
+
+
+def _refuse_key(path: Path, key: str | None) -> None:
+    if key is not None:
+        raise InputError(str(path), "is one matrix", remedy=f"give it without :{key}")
 
 
 def _plain_cells(path: Path, values: list[Any]) -> list[str]:
