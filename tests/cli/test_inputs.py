@@ -220,7 +220,7 @@ TEXTS = {
     "long.csv": (f"a,b\n{'9' * 200_000},1\n", "has a very long cell"),
     "header.csv": ("0,1,2\n", "has a header and nothing below it"),
     "probs.txt": ("0.5,0.5\n", "it must end in .npy"),
-    "keys.jsonl": ('{"a": 0.5, "b": 0.5}\n{"a": 0.5}\n', "has other keys in line 2 than in the first, a, b; found a"),
+    "keys.jsonl": ('{"a": 0.5, "b": 0.5}\n{"a": 0.5}\n', "in line 2 than in the first, a, b; found a"),
     "ragged.jsonl": ("[0.5, 0.5]\n[1.0]\n", "must hold lists of one length"),
     "kinds.jsonl": ('[0.5, 0.5]\n{"a": 1}\n', "has other keys in line 2"),
     "words.jsonl": ('[0.5, "x"]\n', "must hold numbers only; found 'x'"),

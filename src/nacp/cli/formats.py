@@ -237,10 +237,10 @@ def _readable(path: Path) -> Iterator[None]:
         ) from None
 
 
-# Tables. Each has a `header`, the names of its columns (of a text table the first row, even if it holds no
-# names); a `matrix_header`, the same where the columns hold numbers; `numbers`, columns as a matrix; `cells`, a
-# column as texts, empty where one is missing; `first_cells`, those of the first row; and `lists`, the matrix in
-# the column of lists that the key or `PROBS` names, with the names of its columns.
+# Tables. Each has a `header`, the names of its columns (of a text table the first row, even if it has
+# none); a `matrix_header`, the same where the columns hold numbers; `numbers`, columns as a matrix;
+# `cells`, a column as texts, empty where one is missing; `first_cells`, those of the first row; and
+# `lists`, the matrix in the column of lists that the key or `PROBS` names, with the names of its columns.
 
 
 class TextTable:
