@@ -7,9 +7,11 @@ import numpy as np
 from nacp.coverage.tally import Sample
 from nacp.points.arrays import row_slices
 
-# Labels that fit better by at most this number of standard deviations count as unrelated to the rows. At most
-# _SAMPLED points are compared, evenly spaced, and none if there are fewer than _FEWEST.
-_Z, _SAMPLED, _FEWEST, _ROUNDING = 3.0, 1024, 100, 1e-18
+# Labels that fit better by at most this number of standard deviations count as unrelated to the rows.
+_Z, _ROUNDING = 3.0, 1e-18
+# So many evenly spaced points are compared that they have about _ENTRIES probabilities, and at least _LEAST;
+# none if there are fewer than _FEWEST points.
+_ENTRIES, _LEAST, _FEWEST = 1 << 20, 32, 100
 
 
 def unrelated(sample: Sample) -> bool:
@@ -31,9 +33,9 @@ def unrelated(sample: Sample) -> bool:
     [False, True]
     """
     places = np.flatnonzero(sample.parts[:, 0] > 0)
-    n = min(len(places), _SAMPLED)
-    if n < _FEWEST:
+    if len(places) < _FEWEST:
         return False
+    n = min(len(places), max(_LEAST, _ENTRIES // sample.k))
     places = places[np.arange(n) * len(places) // n]
     fits = np.empty((n, sample.k))
     for where in row_slices(n, sample.k):
@@ -54,7 +56,8 @@ def unrelated(sample: Sample) -> bool:
 
 def warning_of(sample: Sample | None) -> tuple[str, ...]:
     """Return a warning if labels are unrelated to their rows, in a tuple that is empty if they are not."""
-    if sample is None or not unrelated(sample):
+    # Rows on a device are not copied to the host for this.
+    if sample is None or sample.rows.on_device or not unrelated(sample):
         return ()
     return (
         "the labels fit the rows of probs no better than labels in random order would: check that labels and "
