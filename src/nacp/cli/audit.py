@@ -1,7 +1,7 @@
 """``nacp audit choose``: which labels to check, in a table that an expert fills in."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -42,9 +42,9 @@ def choose_command(
     points: PointFiles,
     noise: NoiseOptions,
     budget: Annotated[int, typer.Option(help="How many labels can be checked.", show_default=False)],
-    out: Annotated[
-        Path | None, options.out("The file: to-check.csv, or to-check.json for Label Studio.")
-    ] = None,
+    out: Annotated[Path, options.out("The table, .csv; or tasks for Label Studio, .json.")] = Path(
+        "to-check.csv"
+    ),
     items: Annotated[
         str | None,
         options.file(
@@ -55,14 +55,13 @@ def choose_command(
     score: options.ScoreName = "hps",
     random_state: options.RandomState = 0,
     looks: Annotated[int, typer.Option(help="How often you calibrate, with more and more labels.")] = 1,
-    to: Annotated[Literal["table", "label-studio"], typer.Option(help="table, label-studio.")] = "table",
     show_labels: Annotated[
         bool, typer.Option("--show-labels", help="Show the given and the likely labels in Label Studio.")
     ] = False,
 ) -> None:
     """Choose which labels to check, and write a table to fill in; ids are carried along.
 
-    With --to label-studio it is a file of tasks to import, which do not show the
+    A .json file holds tasks to import into Label Studio, which do not show the
     given labels (--show-labels does), with a labelling interface beside it
     (.xml). --audit then takes the JSON that Label Studio exports.
 
@@ -72,35 +71,21 @@ def choose_command(
     --looks, fill in the table from the top, and calibrate after a whole look.
     Keep the plan, which is written beside the table: to-check.plan.json.
     """
-    studio = to == "label-studio"
-    ending = ".json" if studio else ".csv"
-    out = out or Path(f"to-check{ending}")
-    if out.suffix != ending:
-        raise InputError(str(out), f"must end in {ending}")
-    check_output(str(out), inputs=(points.probs, points.labels, noise.noise, points.classes, items))
+    inputs = (points.probs, points.labels, noise.noise, points.classes, items)
+    check_output(str(out), (".csv", ".json"), inputs)
+    studio = out.suffix == ".json"
     with progress_of(f"reading {points.probs}"):
-        opened = points.open()
-        n, k = opened.probs.shape
-        titles, carried = _items(items, Rows(points.probs, n, opened.ids), points.id)
-        if opened.ids is not None and ID[0] not in titles:
-            titles, carried = (
-                [*ID[:1], *titles],
-                [[i, *row] for i, row in zip(opened.ids, carried, strict=True)],
-            )
-        known = noise.read_noise(k, opened.classes, optional=True)
+        read, given = points.read()
+        n, k = read.probs.shape
+        titles, carried = _items(items, Rows(points.probs, n, read.ids), points.id)
+        if read.ids is not None and ID[0] not in titles:
+            titles = [ID[0], *titles]
+            carried = [[i, *row] for i, row in zip(read.ids, carried, strict=True)]
+        given |= {"alpha": alpha, "score": score, "random_state": random_state, "looks": looks}
+        given["noise"] = noise.read_noise(k, read.classes, optional=True)
     with progress_of("choosing"):
-        plan = nacp.choose_audit(
-            opened.probs,
-            opened.labels,
-            budget=budget,
-            alpha=alpha,
-            score=score,
-            noise=known,
-            random_state=random_state,
-            looks=looks,
-            **opened.arguments,
-        )
-    beside = write_audit(out, plan, opened, titles, carried, hidden=studio and not show_labels)
+        plan = nacp.choose_audit(read.probs, read.labels, budget=budget, **given)
+    beside = write_audit(out, plan, read, titles, carried, hidden=studio and not show_labels)
     document = plan.to_dict() | {"rows": plan.rows.tolist(), "out": str(out), "plan": str(beside)}
     interface = f", the labelling interface, {out.with_suffix('.xml')}," if studio else ""
     use = f"Import {out} into Label Studio." if studio else f'Fill in the column "{CHECKED}".'

@@ -11,9 +11,10 @@ import nacp
 from nacp.cli import options
 from nacp.cli.commands import CONTRADICTED, command
 from nacp.cli.formats import few
+from nacp.cli.inputs import Points
 from nacp.cli.outputs import check_output, described
 from nacp.cli.predict import places_of, predict_blocks
-from nacp.cli.sample import Opened, Sample, Target
+from nacp.cli.sample import Sample, Target
 from nacp.cli.terminal import complain, progress_of, progress_of_rows, show
 from nacp.errors import InputError
 from nacp.wrapping import counted
@@ -46,19 +47,19 @@ def calibrate_command(
     """
     check_output(str(out), inputs=sample.files)
     with progress_of(f"reading {sample.probs}"):
-        opened = sample.open(target.groups)
-        given = opened.arguments | target.arguments()
+        points, given = sample.open(target.groups)
+        given |= target.arguments()
     with warnings.catch_warnings(), progress_of_rows("calibrating"):
         for printed_below in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
             warnings.simplefilter("ignore", printed_below)
         try:
-            found: Any = nacp.calibrate(opened.probs, opened.labels, **given)
+            found: Any = nacp.calibrate(points.probs, points.labels, **given)
         except InputError as error:
             # The true labels are in the file of the audit.
             in_audit = sample.audit is not None and error.argument == "clean"
             raise error.about(str(sample.audit)) if in_audit else error from None
     found.save(out)
-    sizes = _sizes(found, opened, target.groups)
+    sizes = _sizes(found, points, target.groups)
     infinite = found.infinite if isinstance(found, nacp.GroupedCalibration) else ()
     if infinite:
         groups = f"{counted(len(infinite), 'group')} no threshold keeps the promise"
@@ -77,13 +78,13 @@ def calibrate_command(
         raise typer.Exit(CONTRADICTED)
 
 
-def _sizes(cal: Any, opened: Opened, groups: str | None) -> dict[str, float]:
+def _sizes(cal: Any, points: Points, groups: str | None) -> dict[str, float]:
     """Return the mean size of the sets of the calibration rows, the shares of empty and of single ones."""
     by_row = isinstance(cal, nacp.GroupedCalibration) and cal.members is None
-    places = places_of(cal, opened.arguments["groups"], groups) if by_row else None
-    counts, n = np.zeros(3), len(opened.probs)
+    places = places_of(cal, points.groups, groups) if by_row else None
+    counts, n = np.zeros(3), len(points.probs)
     with progress_of("measuring sets", n) as done:
-        for start, rows, sets in predict_blocks(cal, opened.probs, True, places):
+        for start, rows, sets in predict_blocks(cal, points.probs, True, places):
             counts += sets.sizes.sum(), (sets.sizes == 0).sum(), (sets.sizes == 1).sum()
             done(start + rows.n)
     return dict(zip(("mean_size", "empty", "singleton"), (counts / n).tolist(), strict=True))

@@ -40,20 +40,19 @@ def compare_command(
     you calibrate on, or divide delta by the number of rows.
     """
     with progress_of(f"reading {sample.probs}"):
-        opened = sample.open()
-        tested = test.arguments(opened)
+        points, given = sample.open()
+        given |= test.arguments(points)
     with warnings.catch_warnings(), progress_of("comparing", 100) as done:
         warnings.simplefilter("ignore", nacp.NoiseModelWarning)  # it is printed below the table
         found = nacp.compare(
-            opened.probs,
-            opened.labels,
+            points.probs,
+            points.labels,
             alpha=alpha,
             delta=delta,
             scores=score,
             guarantees=guarantee,
             progress=lambda at, total: done(100 * at // total),
-            **opened.arguments,
-            **tested,
+            **given,
         )
     rows = [{name: value for name, value in vars(row).items() if name != "calibration"} for row in found.rows]
     show({"n": found.n, "k": found.k, "alpha": alpha, "delta": delta, "rows": rows}, found)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Annotated, Any, NamedTuple
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -17,7 +18,7 @@ from nacp.cli.terminal import progress_of, show
 from nacp.metrics import Evaluation, evaluated
 from nacp.noise import UNSAID
 from nacp.verdict import HINT
-from nacp.wrapping import on_one_line, width, wrapped
+from nacp.wrapping import on_one_line
 
 _WORST = 5
 _MEANINGS = {
@@ -113,34 +114,28 @@ def evaluate_command(
         "worst_classes": result.by_class.worst(_WORST),
         "verdict": asdict(verdict) | {"sentence": on_one_line(verdict)},
     }
-    show(document, _Explained(result, verdict))
+    tables = filter(None, (result.groups, result.by_class))
+    show(document, verdict, "", *_explained(result), *(partial(_table, each) for each in tables))
     if not verdict.passed:
         raise typer.Exit(FAILED)
 
 
-class _Explained(NamedTuple):
-    """What is printed: the verdict, each number with its meaning, the classes covered least."""
+def _explained(result: Evaluation) -> Iterator[str]:
+    """Yield each number with its meaning."""
+    intervals = {
+        "coverage": (result.confidence, result.coverage_interval),
+        "mean_size": (0.95, result.size_interval),
+    }
+    for name, meaning in _MEANINGS.items():
+        value = getattr(result, name)
+        if value is None:
+            continue
+        if name in intervals:
+            confidence, (low, high) = intervals[name]
+            meaning += f"; {100 * confidence:.4g}% interval: {low:.6g} to {high:.6g}"
+        text = f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+        yield f"{name.replace('_', ' ')}: {text} ({meaning})"
 
-    result: Evaluation
-    verdict: nacp.Verdict
 
-    def __str__(self) -> str:
-        intervals = {
-            "coverage": (self.result.confidence, self.result.coverage_interval),
-            "mean_size": (0.95, self.result.size_interval),
-        }
-        lines = []
-        for name, meaning in _MEANINGS.items():
-            value = getattr(self.result, name)
-            if value is None:
-                continue
-            if name in intervals:
-                confidence, (low, high) = intervals[name]
-                meaning += f"; {100 * confidence:.4g}% interval: {low:.6g} to {high:.6g}"
-            text = f"{name.replace('_', ' ')}: {f'{value:,}' if isinstance(value, int) else f'{value:.6g}'}"
-            if width() > 70:
-                lines.append(wrapped(f"{text:<38}{meaning}", " " * 38))
-            else:
-                lines.append(wrapped(f"{text} ({meaning})", "  "))
-        tables = filter(None, (self.result.groups, self.result.by_class))
-        return "\n\n".join([str(self.verdict), "\n".join(lines), *(each.table(_WORST) for each in tables)])
+def _table(coverages: Any) -> str:
+    return f"\n{coverages.table(_WORST)}"

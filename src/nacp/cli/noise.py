@@ -87,11 +87,9 @@ def model_command(
     """From the classifier's probabilities alone: likelihood; the weakest source."""
     check_output(str(out), inputs=(points.probs, points.labels, points.classes))
     with progress_of(f"reading {points.probs}") as say:
-        opened = points.open()
+        read, given = points.read()
         say("estimating")
-        found = nacp.noise_from_model(
-            opened.probs, opened.labels, model=model, confidence=confidence, **opened.arguments
-        )
+        found = nacp.noise_from_model(read.probs, read.labels, model=model, confidence=confidence, **given)
     _write(found, out)
 
 

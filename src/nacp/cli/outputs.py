@@ -80,16 +80,17 @@ def write_sets(blocks: Iterable[Sets], name: str) -> None:
 def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | None] = ()) -> None:
     """Refuse a file that cannot be written, before its content is computed.
 
-    With `endings` it may be - for standard output. The `inputs` must not be overwritten.
+    Only sets may be written to standard output, -. The `inputs` must not be overwritten.
     """
-    path = Path(name)
-    if endings and name == STDIN:
-        return
+    path, are_sets = Path(name), endings == SET_ENDINGS
+    if name == STDIN:
+        if are_sets:
+            return
+        raise InputError("this", "cannot be written to standard output: give a file; --json prints it")
     if endings and kind(path) not in endings:
         *most, last = endings
-        raise InputError(name, f"must end in {', '.join(most)} or {last}, or be - for standard output")
-    if name == STDIN:
-        raise InputError("this", "cannot be written to standard output: give a file; --json prints it")
+        more = ", or be - for standard output" if are_sets else ""
+        raise InputError(name, f"must end in {', '.join(most)} or {last}{more}")
     if path.exists() and not path.is_file():
         raise InputError(name, "is a folder, a device or a pipe", remedy="give the name of a file")
     read = [split_key(each)[0] for each in inputs if each is not None]

@@ -9,9 +9,9 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.commands import command
-from nacp.cli.inputs import read_lines
+from nacp.cli.inputs import Points, read_lines
 from nacp.cli.outputs import check_output, described
-from nacp.cli.sample import Opened, Sample, SampleOptions, Target, TestPoints
+from nacp.cli.sample import Sample, SampleOptions, Target, TestPoints
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
 
@@ -64,26 +64,26 @@ def report_command(
     check_output(str(out), inputs=(*files, *sample.files, test.test_probs, test.test_labels, descriptions))
     with progress_of(f"reading {sample.probs}"):
         if saved is None:
-            opened = sample.open(target.groups)
-            given = opened.arguments | target.arguments()
+            points, given = sample.open(target.groups)
+            given |= target.arguments()
         else:
-            opened, given = _open_saved(saved, sample, target)
-        given |= test.arguments(opened, test_groups)
+            points, given = _open_saved(saved, sample, target)
+        given |= test.arguments(points, test_groups)
         if descriptions is not None:
             given["descriptions"] = read_lines(descriptions)
     with progress_of("calibrating") as say:
-        page = nacp.make_report(opened.probs, opened.labels, title=title, say=say, **given)
+        page = nacp.make_report(points.probs, points.labels, title=title, say=say, **given)
     page.save(out)
     part = page.contents.groups
     found = page.contents.calibration if part is None else part.calibration
     show(described(found) | {"out": str(out)}, found, f"Written: {out}")
 
 
-def _open_saved(saved: Any, sample: Sample, target: Target) -> tuple[Opened, dict[str, Any]]:
+def _open_saved(saved: Any, sample: Sample, target: Target) -> tuple[Points, dict[str, Any]]:
     """Read the points of a saved calibration; return the arguments of a report, with options that differ."""
     known = replace(sample, normalize=saved.normalize, from_logits=saved.from_logits)
-    opened = known.open(target.groups, saved)
-    given = {name: opened.arguments[name] for name in ("noise", "clean", "audit") if name in opened.arguments}
+    points, found = known.open(target.groups, saved)
+    given = {name: found[name] for name in ("noise", "clean", "audit") if name in found}
     stated = vars(target) | {
         name: getattr(sample, name) for name in ("normalize", "from_logits", "random_state")
     }
@@ -92,4 +92,4 @@ def _open_saved(saved: Any, sample: Sample, target: Target) -> tuple[Opened, dic
         for name, value in stated.items()
         if value != getattr(Sample, name, getattr(Target, name, None))
     }
-    return opened, given | changed | {"calibration": saved}
+    return points, given | changed | {"calibration": saved}

@@ -1,12 +1,10 @@
 """The points that commands calibrate on: the options that name their files, and what these hold."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import typer
 
-from nacp._types import Array
 from nacp.calibration import Calibration
 from nacp.cli import options
 from nacp.cli.audit_table import read_audit
@@ -14,16 +12,6 @@ from nacp.cli.inputs import Points, read_points
 from nacp.cli.models import NoiseOptions
 from nacp.coverage.curve import Rule
 from nacp.errors import InputError
-
-
-class Opened(NamedTuple):
-    """What the files of points hold, and the arguments of functions in Python that the options give."""
-
-    probs: Array
-    labels: Array
-    classes: Sequence[Any] | None
-    ids: list[str] | None
-    arguments: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +33,11 @@ class PointFiles(PointOptions):
     probs: options.Probs
     labels: options.Labels
 
-    def open(self) -> Opened:
-        """Read the points."""
-        return self._opened(read_points(self.probs, self.labels, names=self.classes, id=self.id))
-
-    def _opened(self, found: Points) -> Opened:
+    def read(self, **known: Any) -> tuple[Points, dict[str, Any]]:
+        """Read the points; return them, and the arguments of functions in Python that the options give."""
+        found = read_points(self.probs, self.labels, names=self.classes, id=self.id, **known)
         given = {"classes": found.classes, "normalize": self.normalize, "from_logits": self.from_logits}
-        return Opened(found.probs, found.labels, found.classes, found.ids, given)
+        return found, given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,30 +59,22 @@ class Sample(PointFiles, SampleOptions):
         """The files that are read, which must not be overwritten."""
         return self.probs, self.labels, self.noise, self.classes, self.clean, self.audit
 
-    def open(self, groups: str | None = None, cal: Calibration | None = None) -> Opened:
+    def open(
+        self, groups: str | None = None, cal: Calibration | None = None
+    ) -> tuple[Points, dict[str, Any]]:
         """Read the points, the noise model, the checked labels and the `groups`, if they are given.
 
         With a calibration, its classes are those of the points.
         """
         if self.audit is not None and self.clean is not None:
             raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
-        found = read_points(
-            self.probs,
-            self.labels,
-            names=self.classes,
-            clean=self.clean,
-            groups=groups,
-            id=self.id,
-            drop=self.drop_unlabelled,
-            classes=None if cal is None else cal.classes,
-            k=None if cal is None else cal.k,
-        )
-        opened = self._opened(found)
-        given = opened.arguments | {"random_state": self.random_state}
+        known = {} if cal is None else {"classes": cal.classes, "k": cal.k}
+        found, given = self.read(clean=self.clean, groups=groups, drop=self.drop_unlabelled, **known)
         optional = any(each is not None for each in (self.clean, self.audit, cal))
         given["noise"] = self.read_noise(
             found.probs.shape[1], found.classes, optional=optional, labels=self.labels
         )
+        given["random_state"] = self.random_state
         if self.clean is not None:
             given["clean"] = found.clean
         if self.audit is not None:
@@ -105,7 +83,7 @@ class Sample(PointFiles, SampleOptions):
             )
         if groups is not None:
             given["groups"] = found.groups
-        return opened._replace(arguments=given)
+        return found, given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,14 +132,14 @@ class TestPoints:
     ] = None
     test_labels: Annotated[str | None, typer.Option(help="Their true labels.")] = None
 
-    def arguments(self, opened: Opened, groups: str | None = None) -> dict[str, Any]:
+    def arguments(self, points: Points, groups: str | None = None) -> dict[str, Any]:
         """Read the points, with their groups; return them as arguments of functions."""
         if self.test_probs is None:
             for name, given in (("test_labels", self.test_labels), ("test_groups", groups)):
                 if given is not None:
                     raise InputError(name, "needs --test-probs, the probabilities of the same points")
             return {"test_probs": None, "test_labels": None}
-        known = {"classes": opened.classes, "k": opened.probs.shape[1]}
+        known = {"classes": points.classes, "k": points.probs.shape[1]}
         found = read_points(self.test_probs, self.test_labels, groups=groups, true=True, **known)
         labels = None if self.test_labels is None else found.labels
         return {"test_probs": found.probs, "test_labels": labels} | (

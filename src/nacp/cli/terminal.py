@@ -69,15 +69,14 @@ def progress_of(what: str, total: int | None = None) -> Iterator[Callable[[int |
 def progress_of_rows(what: str) -> Iterator[None]:
     """Show how many rows have been read; the total is not known, as rows may be read several times."""
     read = 0
-    with progress_bar() as bar:
-        task = bar.add_task(what, total=None)
+    with progress_of(what) as say:
 
         def watch(count: int) -> None:
             nonlocal read
             read += count
-            bar.update(task, description=f"{what}, {read:,} rows read")
+            say(f"{what}, {read:,} rows read")
 
-        with watching(None if bar.disable else watch):
+        with watching(watch):
             yield
 
 
@@ -107,17 +106,21 @@ def only_ascii(stream: Any) -> bool:
 
 
 def show(document: object, *results: object, err: bool = False) -> None:
-    """Print results: with --json the document, else their texts, wrapped to the terminal."""
+    """Print results: with --json the document, else their texts, wrapped to the terminal.
+
+    A result may be a function that returns a text of this width.
+    """
     if SETTINGS.get().as_json:
         text = printable(json.dumps(_plain(document), indent=1, ensure_ascii=only_ascii(sys.stdout)))
     else:
         with at_width(columns()):
-            text = "\n".join(wrapped(printable(str(each))) for each in results)
+            texts = (str(each() if callable(each) else each) for each in results)
+            text = "\n".join(wrapped(printable(each)) for each in texts)
     if err:
         _say(text)
-        return
-    with printing():
-        typer.echo(text)
+    else:
+        with printing():
+            typer.echo(text)
 
 
 def complain(sentence: str) -> None:
