@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,8 +52,7 @@ def calibrate_checked(
 
     `options` are those of `open_rows`. Of a dask array only the checked rows are used.
     """
-    lazy = is_lazy(probs)
-    if lazy:
+    if lazy := is_lazy(probs):
         if groups is not None or audit is not None:
             in_memory("probs", probs, "with groups, or a plan of an audit, beside checked labels")
         rows, numbers, names, dealt = _open_lazy_checked(probs, clean, asked.seed, **options)
@@ -173,38 +171,25 @@ def _alone(n: int, k: int, checked: Ints, true: Ints, seed: int) -> Audit:
     return replace(dealt, given=(n, checked))
 
 
-def checked_calibrations(
-    checked: CheckedSample, guarantee: Guarantee, alphas: Sequence[float], seed: int, **known: Any
-) -> list[Calibration]:
-    """Return a calibration for each alpha from a sample some of whose labels were checked.
-
-    `known` are further fields of the calibrations.
-    """
-    audit, sample = checked.audit, checked.sample
-    undecided, notes, spending = int(np.count_nonzero(audit.labels < 0)), [], guarantee
-    known = known | seen(sample) | {"checked": checked.m}
-    if undecided:
+def _calibrations(sample: Sample, audit: Audit, noise: NoiseLike | Unsaid, asked: Asked) -> list[Calibration]:
+    """Return a calibration for each alpha from a sample some of whose labels were checked."""
+    checked = CheckedSample(sample, audit, guessing_noise(sample, noise, audit.pilot).matrix(sample.k))
+    known, notes, spending = asked.known | seen(sample) | {"checked": checked.m}, [], asked.guarantee
+    if undecided := int(np.count_nonzero(audit.labels < 0)):
         notes.append(f"labels that could not be decided count as misses: {undecided}")
     if audit.plan is not None:
         look, looks = audit.look, len(audit.plan.stops)
         known |= {"planned": audit.plan.stops[look - 1], "look": look}
         if looks > 1:
             known |= {"looks": looks}
-            spending = share_delta(guarantee, 1 / share_of_look(look, looks))
+            spending = share_delta(spending, 1 / share_of_look(look, looks))
         if audit.unused:
             notes.append(f"labels of instalments that are not complete are not used: {audit.unused}")
+    found = [Finding(np.inf, 1.0, obstacle="none of its labels were checked")] * len(asked.alphas)
     if checked.m:
-        note = "; ".join(notes) or None
-        found = [each._replace(note=note) for each in spending.find_checked(checked, alphas)]
-    else:
-        found = [Finding(np.inf, 1.0, obstacle="none of its labels were checked")] * len(alphas)
-    asked = Asked(guarantee, None, alphas, "last", seed, False, "all", known)
-    return asked.calibrations(sample, found, sample.n)
-
-
-def _calibrations(sample: Sample, audit: Audit, noise: NoiseLike | Unsaid, asked: Asked) -> list[Calibration]:
-    checked = CheckedSample(sample, audit, guessing_noise(sample, noise, audit.pilot).matrix(sample.k))
-    return checked_calibrations(checked, asked.guarantee, asked.alphas, asked.seed, **asked.known)
+        found = spending.find_checked(checked, asked.alphas)
+    found = [each._replace(note="; ".join(notes) or None) for each in found]
+    return asked._replace(known=known).calibrations(sample, found, sample.n)
 
 
 def _checked_groups(

@@ -35,12 +35,10 @@ if TYPE_CHECKING:
 
 # The pilot is a tenth of the points that are not checked, with at most this number of points and of entries.
 _PILOT_SHARE, _PILOT_MOST, _PILOT_ENTRIES = 10, 500, 1 << 22
-# Strata are used if they divide the predicted variance of the estimate by this factor or more,
-_WORTHWHILE = 1.12
-# and if at least this number of checked points can be expected in each of them.
-_FEWEST = 6
-# Beyond this number of standard errors, the checked points are not a random sample.
-_CHOSEN = 6.0
+# Strata are used if they divide the predicted variance of the estimate by the first factor or more, and if at
+# least the second number of checked points can be expected in each of them.
+_WORTHWHILE, _FEWEST = 1.12, 6
+_CHOSEN = 6.0  # Beyond this number of standard errors, the checked points are not a random sample.
 # The pilot of a random audit of m labels aims above the target by this number times 1/sqrt(m): near where the
 # threshold will be. The pilot of a plan aims at the target: too low matters less there, as more points then
 # lie outside.
@@ -70,8 +68,7 @@ class Audit:
     def random_part(self, rng: np.random.Generator) -> Ints:
         """Return the places of checked points that are a random sample of all points, in a random order.
 
-        A plan checks points outside more often than others, so some of these are left out: strata are drawn
-        as often as they occur, until one of them has no checked point left.
+        Of a plan, strata are drawn as often as they occur, until one of them has no checked point left.
         """
         order = rng.permutation(len(self.rows))
         if self.plan is None or not self.plan.outside.any():
@@ -131,14 +128,7 @@ class Strata(NamedTuple):
 class CheckedSample:
     """A sample some of whose labels were checked.
 
-    Parameters
-    ----------
-    sample : Sample
-        All points, with their given labels.
-    audit : Audit
-        The checked points, and what the others are used for.
-    matrix : ClassMatrix
-        P, which only defines the strata: a wrong one makes the estimate less precise, but not invalid.
+    The noise matrix only defines the strata: a wrong one makes the estimate less precise, but not invalid.
     """
 
     def __init__(self, sample: Sample, audit: Audit, matrix: ClassMatrix) -> None:
@@ -188,10 +178,8 @@ class CheckedSample:
         if not self.sample.score.takes_probabilities:  # then only given labels that are right count as inside
             target *= float(self._matrix.diagonal.mean())
         values = self.sample.rows.whole(rows)
-        scores, probable = (
-            engine.of(values).scores(values, self.sample.score.spec),
-            self._probable(values, rows),
-        )
+        scores = engine.of(values).scores(values, self.sample.score.spec)
+        probable = self._probable(values, rows)
         order = np.argsort(scores, axis=None)
         reached = np.cumsum(probable.reshape(-1)[order])
         place = min(int(np.searchsorted(reached, target * len(rows))), len(order) - 1)
@@ -215,15 +203,10 @@ class CheckedSample:
         return list(np.concatenate(list(self.sample.rows.map(found)), axis=1))
 
     def _probable(self, values: Array, rows: slice | Ints) -> Floats:
-        """Return how probable each label is, by the classifier, the noise model and the given label.
-
-        Where there are no probabilities the given label is taken to be right.
-        """
+        """Return how probable each label is, by the classifier, the noise model and the given label."""
         labels = self.sample.labels[rows, 0]
-        if not self.sample.score.takes_probabilities:
-            found = np.zeros(values.shape)
-            found[np.arange(len(labels)), labels] = 1.0
-            return found
+        if not self.sample.score.takes_probabilities:  # then the given label is taken to be right
+            return np.equal(labels[:, None], np.arange(self.k)).astype(np.float64)
         found = values * self._matrix.entries(np.arange(self.k)[None], labels[:, None])
         total = found.sum(axis=1, keepdims=True)
         np.divide(found, total, out=found, where=total > 0)
@@ -256,10 +239,9 @@ class CheckedSample:
 
     def crossings(self, alphas: Sequence[float]) -> list[Finding]:
         """Return for each alpha the smallest threshold from which on the estimate reaches 1 - alpha."""
-        found = []
+        found, why = [], "the estimated coverage stays below the target at every finite score"
         for alpha, strata in zip(alphas, self.strata_of(alphas), strict=True):
             clean, _ = self.estimates(self._distinct, strata)
-            why = "the estimated coverage stays below the target at every finite score"
             found.append(self._last_pass(strata, clean >= 1 - alpha - ROUNDING, why))
         return found
 
@@ -269,15 +251,15 @@ class CheckedSample:
         found = []
         for alpha, strata in zip(alphas, self.strata_of(alphas), strict=True):
             rank, correction = math.ceil((m + 1) * (1 - alpha) - 1e-9), (1 - alpha) / m
-            if rank <= m and scores[rank - 1] < np.inf:
-                clean, _ = self.estimates(scores[[rank - 1]], strata)
-                found.append(Finding(float(scores[rank - 1]), float(clean[0]), correction))
-                continue
-            why = "too many of the checked labels have an infinite score"
+            threshold, estimate, why = np.append(scores, np.inf)[min(rank - 1, m)], 1.0, None
             if rank > m:
                 needed = math.ceil(1 / alpha - 1e-9) - 1
                 why = f"with {counted(m, 'checked label')} no finite threshold will do: {needed} are needed"
-            found.append(Finding(np.inf, 1.0, correction, why))
+            elif threshold == np.inf:
+                why = "too many of the checked labels have an infinite score"
+            else:
+                estimate = float(self.estimates(np.array([threshold]), strata)[0][0])
+            found.append(Finding(float(threshold), estimate, correction, why))
         return found
 
     @cached_property

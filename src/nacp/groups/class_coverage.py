@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Array, Bools, Floats, Ints
+from nacp._types import Bools, Floats, Ints
 from nacp.checks import check_fraction
 from nacp.groups.noisy_coverage import NoisyCoverage
 from nacp.noise import NoiseLike, noise_for
@@ -17,24 +17,21 @@ from nacp.sets import PredictionSets
 from nacp.stats.intervals import exact_share
 from nacp.wrapping import table_lines, wrapped
 
-# The part outside of a 95% interval on each side.
-TAIL = 0.025
-# The number of classes in the printed table.
-_SHOWN = 10
+TAIL = 0.025  # The part outside of a 95% interval on each side.
+_SHOWN = 10  # The number of classes in the printed table.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ClassCoverage:
     """The coverage of each class, as `coverage_by_class` returns it, or of each group, as `evaluate` does.
 
-    Each array has one entry per class. Print it for the classes that are covered least.
+    Print it for the classes that are covered least.
 
     Attributes
     ----------
-    coverage : array of shape (k,)
-        The share of the class's points whose sets contain it; nan where it cannot be estimated.
-    low, high : array of shape (k,)
-        A confidence interval for it.
+    coverage, low, high : array of shape (k,)
+        The share of the class's points whose sets contain it, and a confidence interval; nan where it cannot
+        be estimated.
     count : array of shape (k,)
         The number of labels of the class.
     classes : tuple of length k, optional
@@ -61,10 +58,7 @@ class ClassCoverage:
         return order[np.isfinite(self.coverage[order])]
 
     def worst(self, most: int) -> list[dict[str, Any]]:
-        """Return the entries of at most `most` classes that are covered least, as dictionaries.
-
-        They have the keys "class" (or "group"), "coverage", "low", "high" and "count".
-        """
+        """Return "class" (or "group"), "coverage", "low", "high" and "count" of those covered least."""
         names = range(len(self.coverage)) if self.classes is None else self.classes
         return [
             {self.kind: names[i]}
@@ -111,9 +105,8 @@ def coverage_by_class(
     """Return the coverage of each class, with an interval; from noisy labels too.
 
     With clean labels the intervals are exact (Clopper and Pearson). With noisy ones, class l has the estimate
-    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, and Fieller's
-    approximate interval for a ratio of means, with two covered and two missed points added. All is clipped
-    to [0, 1].
+    ``mean(W[y, l] 1{l in C(x)}) / mean(W[y, l])``, W the inverse of the noise matrix, clipped to [0, 1], and
+    Fieller's approximate interval for a ratio of means, with two covered and two missed points added.
 
     Parameters
     ----------
@@ -155,20 +148,9 @@ def coverage_by_class(
 
 
 def class_coverage(
-    covered: Bools,
-    labels: Ints,
-    k: int,
-    *,
-    classes: tuple[Any, ...] | None = None,
-    tail: float = TAIL,
-    kind: str = "class",
+    covered: Bools, labels: Ints, k: int, *, classes: Any = None, tail: float = TAIL, kind: str = "class"
 ) -> ClassCoverage:
     """Return the coverage of each class from its true labels and from whether each set covers."""
     count, held = (np.bincount(some, minlength=k) for some in (labels, labels[covered]))
-    return ClassCoverage(_share(held, count), *exact_share(held, count, tail), count, classes, kind)
-
-
-def _share(part: Array, total: Array) -> Floats:
-    """Return part / total; nan where the total is not positive."""
-    share: Floats = np.divide(part, total, out=np.full(len(total), np.nan), where=total > 0)
-    return share
+    share = np.divide(held, count, out=np.full(k, np.nan), where=count > 0)
+    return ClassCoverage(share, *exact_share(held, count, tail), count, classes, kind)

@@ -9,6 +9,7 @@ the coverage within a group G of classes is ``sum_i sum_{l in G} W[y_i, l] 1{S(x
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -49,15 +50,11 @@ class ClassCurve(Curve):
 
     @cached_property
     def clean(self) -> Floats:
-        return self._weighed(1.0, -1.0) / self._divisor
+        return self._weighed(1.0, -1.0) / (self.mass if self.mass > 0 else np.inf)
 
     @cached_property
     def losses(self) -> Floats:
-        return self._weighed(0.0, 1.0) / self._divisor
-
-    @property
-    def _divisor(self) -> float:
-        return self.mass if self.mass > 0 else np.inf
+        return self._weighed(0.0, 1.0) / (self.mass if self.mass > 0 else np.inf)
 
     @cached_property
     def random(self) -> Floats:
@@ -93,21 +90,14 @@ def class_curves(
         for g, (hits, pairs, *more) in zip(groups, np.moveaxis(counts, 1, 0), strict=True):
             some = np.flatnonzero(hits + pairs)
             gains, losses = (each[some] for each in more) if more else (None, None)
-            tally = Tally(
-                sample.n,
-                sample.k,
-                by_label,
-                BY_CLASS[some],
-                hits[some],
-                pairs[some],
-                gains,
-                losses,
-                unit=weights.unit,
-            )
-            classes, m = np.flatnonzero(places == g), float(mass[g])
-            found.append(
-                ClassCurve(tally, sample.score.spec, weights, noise, classes=classes, mass=m, alpha=alphas[0])
-            )
+            counted = BY_CLASS[some], hits[some], pairs[some], gains, losses
+            tally = Tally(sample.n, sample.k, by_label, *counted, unit=weights.unit)
+            known: dict[str, Any] = {
+                "classes": np.flatnonzero(places == g),
+                "mass": float(mass[g]),
+                "alpha": alphas[0],
+            }
+            found.append(ClassCurve(tally, sample.score.spec, weights, noise, **known))
     return [replace(curve, alpha=alpha) for alpha in alphas for curve in found]
 
 

@@ -21,7 +21,7 @@ from nacp.scores import ScoreLike, as_score
 
 # A class is described by the quantiles of its true labels' scores at these shares.
 _SHARES = np.array([0.5, 0.6, 0.7, 0.8, 0.9])
-# Classes with fewer points than this, by the noise model's estimate, form a cluster of their own, the last.
+# Classes with fewer points, by the noise model's estimate, form a cluster of their own, the last.
 _FEWEST = 1 / (1 - _SHARES.max())
 # The number of thresholds at which distributions are compared, and the largest weight of a class in k-means.
 _THRESHOLDS, _MOST = 200, 100
@@ -41,9 +41,9 @@ def cluster_classes(
 ) -> dict[Any, int]:
     """Cluster classes whose scores are distributed alike, from noisy labels.
 
-    Classes of one cluster share a threshold, which needs fewer points than a threshold for each class. Each
-    class is described by quantiles of the scores of its true labels, estimated from the noisy ones by inverse
-    weighting; k-means clusters these, weighted by the number of points (Ding et al., 2023).
+    Thresholds of clusters need fewer points than thresholds of classes. Quantiles of the scores of the true
+    labels of each class are estimated from the noisy ones by inverse weighting; k-means clusters these,
+    weighted by the number of points (Ding et al., 2023).
 
     Parameters
     ----------
@@ -77,9 +77,8 @@ def cluster_classes(
     options = {"normalize": normalize, "from_logits": from_logits, "classes": classes}
     rows, numbers, names = open_points(probs, labels, probabilities=score.takes_probabilities, **options)
     if check_count("clusters", clusters, 1) > rows.k:
-        raise InputError(
-            "clusters", f"must be at most {rows.k:,}, the number of classes", found=repr(clusters)
-        )
+        problem = f"must be at most {rows.k:,}, the number of classes"
+        raise InputError("clusters", problem, found=repr(clusters))
     mass, quantiles = _quantiles(Sample.of(rows, numbers, score), noise_for(noise, rows.k))
     enough = mass >= _FEWEST - 1e-9
     found = np.full(rows.k, clusters)

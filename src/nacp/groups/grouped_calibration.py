@@ -37,8 +37,7 @@ SMALL = ("error", "all", "merge")
 # With small="merge" one of this number of points decides which groups are small. Where a guarantee has no
 # delta, a group is small unless it is large enough with this probability of error at most.
 _ASIDE, _UNSURE = 10, 0.05
-# How many groups are shown one by one.
-_SHOWN = 30
+_SHOWN = 30  # How many groups are shown one by one.
 
 
 @dataclass(frozen=True)
@@ -53,17 +52,15 @@ class GroupedCalibration:
         One for each group; pooled groups have the same one. Its `n` is the number of points of the group, or
         of given labels that are of the group's classes.
     guarantee : Guarantee
-        As given. If it holds for all groups at once, those of `calibrations` have a part of its delta.
-    n : int
-        The number of calibration points.
+        As given. If `simultaneous`, the guarantees of `calibrations` have a part of its delta.
+    n, aside : int
+        The numbers of calibration points, and of those that only decided which groups are small.
     members : tuple of int or None
         For groups of classes: the place among `names` of each class's group. None for groups of rows.
     simultaneous : bool
         Whether the promise holds for all groups at once, or for each by itself.
     pooled : tuple
         The names of the groups that were too small, and were pooled.
-    aside : int
-        The number of points that only decided which groups are small.
     alpha, k, classes, score, noise, warnings
         As of each calibration.
 
@@ -131,13 +128,12 @@ class GroupedCalibration:
     @property
     def promise(self) -> str:
         """What is guaranteed, in one sentence."""
-        said = replace(self.calibrations[0], guarantee=self.guarantee).promise
         number = len({id(cal) for cal in self.calibrations})
         what = "" if self.members is None else " of classes"
+        where = f"each group{what} by itself"
         if self.simultaneous and number > 1:
-            said = f"in all {number:,} groups{what} at once (each was tested at delta/{number:,}): {said}"
-        else:
-            said = f"in each group{what} by itself: {said}"
+            where = f"all {number:,} groups{what} at once (each was tested at delta/{number:,})"
+        said = f"in {where}: {replace(self.calibrations[0], guarantee=self.guarantee).promise}"
         if len(self.pooled) > 1:
             said += f", where {listed(self.pooled)} are one group, as they are small"
         return said
@@ -147,7 +143,7 @@ class GroupedCalibration:
         """What the promise rests on, in words."""
         cal = self.calibrations[0]
         if cal.checked is not None:
-            cal = replace(cal, checked=sum(each.checked or 0 for each in self.calibrations))
+            cal = replace(cal, checked=sum(map(_points_of, self.calibrations)))
         said = cal.assumptions
         if self.members is None and self.noise is not None:
             said += "; in each group the noise is the same, given the true class"
@@ -158,27 +154,17 @@ class GroupedCalibration:
         return self.calibrations[0].open_rows(probs, name, least, start)
 
     def predict_set(self, probs: Any, *, groups: Any = None, allow_empty: bool = True) -> PredictionSets:
-        """Return the prediction sets of new inputs.
+        """Return the prediction sets of new inputs; see `Calibration.predict_set`.
 
-        Parameters
-        ----------
-        probs, allow_empty
-            As in `Calibration.predict_set`.
-        groups : array of shape (m,)
-            The group of each input, if groups are of rows. A group that was not calibrated is refused.
-
-        Returns
-        -------
-        PredictionSets
+        `groups`, of shape (m,), has the group of each input, if groups are of rows. A group that was not
+        calibrated is refused.
         """
         options = self.calibrations[0].row_options
         rows: Any = open_lazy(probs, least=0, **options) if is_lazy(probs) else self.open_rows(probs, least=0)
-        places: Ints | None = None
         check_aligned(groups, probs)
-        if self.members is None:
-            places = known_groups(groups, rows.n, self.names)
-        elif groups is not None:
+        if self.members is not None and groups is not None:
             raise InputError("groups", "has no effect: thresholds differ by class, not by row")
+        places = known_groups(groups, rows.n, self.names) if self.members is None else None
         return self.sets_of(rows, places=places, allow_empty=allow_empty)
 
     def sets_of(
@@ -223,15 +209,15 @@ class GroupedCalibration:
 
         Where labels were checked, the points are those.
         """
-        found = []
-        for name, cal in self.groups.items():
-            shown = f"{name} (pooled)" if name in self.pooled else f"{name}"
-            points = f"{cal.n if cal.checked is None else cal.checked:,}"
-            threshold, estimate = f"{cal.threshold:.6g}", f"{cal.estimate:.4f}"
-            if cal.obstacle is not None:
-                threshold, estimate = "all labels", cal.obstacle
-            found.append((shown, points, threshold, estimate))
-        return found
+        return [
+            (
+                f"{name} (pooled)" if name in self.pooled else f"{name}",
+                f"{_points_of(cal):,}",
+                f"{cal.threshold:.6g}" if cal.obstacle is None else "all labels",
+                cal.obstacle or f"{cal.estimate:.4f}",
+            )
+            for name, cal in self.groups.items()
+        ]
 
     def __str__(self) -> str:
         cal, rows = self.calibrations[0], self.table()
@@ -239,7 +225,7 @@ class GroupedCalibration:
         source = counted(self.n, "given label" if cal.noise is None else "noisy label")
         source = f"{source} of {cal.k:,} classes"
         if cal.checked is not None:
-            checked, counts = sum(each.checked or 0 for each in self.calibrations), "checked"
+            checked, counts = sum(map(_points_of, self.calibrations)), "checked"
             source = f"{counted(self.n, 'label')} of {cal.k:,} classes, {checked:,} of them checked"
         shown = [("group", counts, "threshold", "estimated coverage"), *rows[:_SHOWN]]
         first, second, third = (max(len(row[i]) for row in shown) for i in range(3))
@@ -257,6 +243,11 @@ class GroupedCalibration:
         from nacp.show.html import grouped
 
         return grouped(self)
+
+
+def _points_of(cal: Calibration) -> int:
+    """Return how many points a calibration rests on; where labels were checked, how many of these."""
+    return cal.n if cal.checked is None else cal.checked
 
 
 def listed(names: tuple[Any, ...]) -> str:
@@ -301,9 +292,8 @@ def check_grouping(grouping: Grouping, asked: Asked, several: bool = False) -> N
     """Refuse what cannot be found for groups."""
     guarantee, noise = asked.guarantee, asked.noise
     if asked.simultaneous and guarantee.delta is None:
-        raise InputError(
-            "simultaneous", f'has no effect on guarantee "{guarantee.name}", which has no delta to divide'
-        )
+        problem = f'has no effect on guarantee "{guarantee.name}", which has no delta to divide'
+        raise InputError("simultaneous", problem)
     if not grouping.of_classes:
         return
     if not guarantee.takes_classes:
@@ -361,11 +351,7 @@ def grouped(
     pooled: tuple[Any, ...] = (),
     aside: int = 0,
 ) -> list[GroupedCalibration]:
-    """Return for each alpha a calibration by group, from those of the groups.
-
-    Where no threshold keeps the promise in some groups, these are refused if `small` is "error"; otherwise
-    this warns of them.
-    """
+    """Return for each alpha a calibration by group; refuse, or warn of, groups without a threshold."""
     members = tuple(grouping.places.tolist()) if grouping.of_classes else None
     fixed = asked.guarantee, n, members, asked.simultaneous, pooled, aside
     results = [GroupedCalibration(grouping.names, tuple(cals), *fixed) for cals in found]
@@ -374,10 +360,10 @@ def grouped(
             continue
         if asked.small == "error":
             raise _too_small(cal)
-        shown = ", ".join(map(str, cal.infinite[:5])) + (", ..." if len(cal.infinite) > 5 else "")
+        why = cal.groups[cal.infinite[0]].obstacle
         warn(
             f"no threshold keeps the promise in {len(cal.infinite):,} of {len(cal.names):,} groups "
-            f"({shown}), so their sets hold all labels: {cal.groups[cal.infinite[0]].obstacle}",
+            f"({listed(cal.infinite)}), so their sets hold all labels: {why}",
             NoValidThresholdWarning,
         )
     warn_of(results[0].warnings)
@@ -450,14 +436,14 @@ def _small(sample: Sample, grouping: Grouping, judging: Ints, asked: Asked) -> B
 
 def _too_small(result: GroupedCalibration) -> InputError:
     """Return the error where groups are too small: it says which, and what may be done."""
-    first, of_classes = result.groups[result.infinite[0]], result.members is not None
+    groups, of_classes = result.groups, result.members is not None
+    first = groups[result.infinite[0]]
     checked = first.checked is not None
     what = "checked label" if checked else "point"
-    points = {name: (cal.checked if checked else cal.n) or 0 for name, cal in result.groups.items()}
-    shown = listed(tuple(f"{name!r} ({counted(points[name], what)})" for name in result.infinite))
+    each = (f"{name!r} ({counted(_points_of(groups[name]), what)})" for name in result.infinite)
     needed = first.guarantee.points_needed(result.noise, result.k, result.alpha, of_classes=of_classes)
     about = f": {first.obstacle}"
-    if needed is not None and points[result.infinite[0]] < needed:
+    if needed is not None and _points_of(first) < needed:
         about = f"; a group needs about {counted(needed, what)}"
     pools = len(result.infinite) > 1 and not checked
     pools &= first.guarantee.takes_groups_of_classes or not of_classes
@@ -467,7 +453,7 @@ def _too_small(result: GroupedCalibration) -> InputError:
     return InputError(
         "by" if of_classes and len(result.names) == result.k else "groups",
         f"has {len(result.infinite):,} of {len(result.names):,} groups in which no threshold keeps the "
-        f"promise, as {shown}{about}",
+        f"promise, as {listed(tuple(each))}{about}",
         remedy=remedy.format('small="all"', 'small="merge"'),
         spoken=remedy.format('"--small all"', '"--small merge"'),
     )

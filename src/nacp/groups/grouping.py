@@ -23,9 +23,8 @@ def open_grouping(groups: Any, by: Any, n: int, k: int, classes: tuple[Any, ...]
     """Return the grouping that `groups` and `by` of `calibrate` describe; None if both are None."""
     if by is not None:
         if by != "class":
-            raise InputError(
-                "by", 'must be "class"', found=repr(by), remedy="other groups are passed as groups="
-            )
+            remedy = "other groups are passed as groups="
+            raise InputError("by", 'must be "class"', found=repr(by), remedy=remedy)
         if groups is not None:
             raise InputError("by", "says what the groups are, and so does groups", remedy="pass one of them")
         return Grouping(tuple(range(k)) if classes is None else classes, np.arange(k), True)
@@ -40,13 +39,6 @@ def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
     """Check one group for each of n rows; return the names, in order, and the place of each row's group.
 
     The categories of a categorical column of pandas are groups even where no row is in them.
-
-    Examples
-    --------
-    >>> from nacp.groups.grouping import check_row_groups
-    >>> names, places = check_row_groups(["b", "a", "b"], n=3)
-    >>> names, places.tolist()
-    (('a', 'b'), [1, 0, 1])
     """
     found, places = _distinct(groups, n)
     declared = getattr(getattr(groups, "cat", groups), "categories", None)
@@ -78,16 +70,7 @@ def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
 def check_class_groups(
     groups: Mapping[Any, Any], k: int, classes: tuple[Any, ...] | None
 ) -> tuple[tuple[Any, ...], Ints]:
-    """Check a mapping from classes to groups; return the names, and the place of each class's group.
-
-    Examples
-    --------
-    >>> from nacp.groups.grouping import check_class_groups
-    >>> kinds = {"cat": "pet", "owl": "bird", "dog": "pet"}
-    >>> names, places = check_class_groups(kinds, 3, ("cat", "dog", "owl"))
-    >>> names, places.tolist()
-    (('pet', 'bird'), [0, 0, 1])
-    """
+    """Check a mapping from classes to groups; return the names, and the place of each class's group."""
     given = {_plain(key): _plain(value) for key, value in groups.items()}
     known: tuple[Any, ...] = tuple(range(k))
     if classes is not None and (set(given) & set(classes) or not set(given) <= set(known)):

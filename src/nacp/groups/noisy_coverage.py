@@ -26,17 +26,9 @@ _ADDED = 4
 class NoisyCoverage:
     """What noisy labels tell of the coverage of sets, which are added block by block.
 
-    Parameters
-    ----------
-    noise : Noise
-        The noise model. If it is known up to an interval of rates, the result is the union of those for both
-        ends: the mean of g is monotone in the rate.
-    labels : array of shape (n,)
-        The labels of all points, as rows of ``noise.stacked_inverse``.
-    k : int
-        The number of classes.
-    places : array of shape (k,), optional
-        The group of each class, to estimate the coverage of groups instead of that of classes.
+    `labels` holds those of all points, as rows of ``noise.stacked_inverse``. With `places`, the group of each
+    class, coverage is estimated for groups instead of for classes. For an interval of rates the result is the
+    union of those for both ends, as the mean of g is monotone in the rate.
     """
 
     def __init__(self, noise: Noise, labels: Ints, k: int, places: Ints | None = None) -> None:
@@ -47,9 +39,8 @@ class NoisyCoverage:
         self._number = k if places is None else int(places.max()) + 1
         self._sums = np.zeros((len(models), 3, self._number))
         # Of groups: the sums of each row of W over their classes.
-        self._totals = (
-            [] if places is None else [np.concatenate([*self._rows(m)]) for m in range(len(models))]
-        )
+        each = range(0 if places is None else len(models))
+        self._totals = [np.concatenate([*self._rows(m)]) for m in each]
 
     def _rows(self, m: int) -> Iterator[Floats]:
         """Yield the rows of W under a model, block by block; of groups, summed over their classes."""
@@ -76,10 +67,7 @@ class NoisyCoverage:
                 total += np.bincount(group, each, minlength=self._number)
 
     def of_rows(self, rows: Any, tail: float) -> tuple[float, float, float]:
-        """Return the coverage of some points, and an interval for it.
-
-        Each end is wrong with probability at most `tail`, if the model holds.
-        """
+        """Return the coverage of some points, and an interval: each end is wrong with probability `tail`."""
         if not len(self._shares[0][rows]):
             return np.nan, np.nan, np.nan
         found, ends = 0.0, []
@@ -93,8 +81,7 @@ class NoisyCoverage:
     def of_classes(self, tail: float) -> tuple[Floats, Floats, Floats]:
         """Return the coverage of classes, or of groups of them, with approximate intervals.
 
-        The coverage is nan where the estimated number of points is not positive, and the interval is 0 to 1
-        where that number may be 0.
+        The coverage is nan where the estimated number of points is not positive.
         """
         from scipy.special import ndtri
 
@@ -110,15 +97,10 @@ class NoisyCoverage:
                 start += len(block)
             share = np.full(len(part), np.nan)
             np.divide(part, total, out=share, where=total > 0)
-            one = np.bincount(places, plain.diagonal) / np.bincount(
-                places
-            )  # the weight of a point that is covered
+            one = np.bincount(places, plain.diagonal) / np.bincount(places)  # the weight of a covered point
+            held, every = _ADDED / 2 * one**2, _ADDED * one**2
             sums = part + _ADDED / 2 * one, total + _ADDED * one
-            spread = (
-                part_squares + _ADDED / 2 * one**2,
-                cross + _ADDED / 2 * one**2,
-                squares + _ADDED * one**2,
-            )
+            spread = part_squares + held, cross + held, squares + every
             low, high = _fieller(*sums, *spread, float(ndtri(tail)) ** 2)
             least, most = plain.column_range()
             shift = self._doubt.radius * np.bincount(places, most - least) * len(self._labels)
@@ -133,8 +115,7 @@ def _fieller(
 ) -> tuple[Floats, Floats]:
     """Return where ``(part - c total)^2 <= z^2 (part_squares - 2 c cross + c^2 squares)``, within [0, 1].
 
-    That is, where the residuals ``part - c total`` of the points do not contradict the share c. Everywhere,
-    if the total itself may be 0.
+    There the residuals ``part - c total`` do not contradict the share c; all of [0, 1] if the total may be 0.
     """
     a = total**2 - z_squared * squares
     b = part * total - z_squared * cross
