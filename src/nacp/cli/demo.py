@@ -1,8 +1,8 @@
 """``nacp demo``: what label noise does to prediction sets, and what noise-awareness does about it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -26,19 +26,6 @@ TUNING = 20  # the number of each language's training snippets that choose the t
 SHOWN = ("English", "Norwegian, Bokmål", "Galician", "Ukrainian", "Zulu")  # their first snippets are shown
 
 
-class Row(NamedTuple):
-    """One method with one score: means over the splits, with their standard errors."""
-
-    score: str
-    method: str
-    correction: float
-    mean_size: float
-    mean_size_error: float
-    coverage: float
-    coverage_error: float
-    full: bool  # whether the sets hold all classes in every split
-
-
 @command("demo", "nacp demo", "nacp demo --report languages.html")
 def demo_command(
     report: Annotated[Path, typer.Option(help="The file for the report.")] = Path("nacp-demo.html"),
@@ -56,9 +43,22 @@ def demo_command(
         calibration, test = classify(data, say)
         labels = data.calibration.labels
         probs, truth = np.concatenate([calibration, test]), np.concatenate([labels, data.test.labels])
-        rows = list(compare(probs, truth, say))
-        noisy = NOISE.sample(labels, len(data.names), random_state=0)
-        write_report(report, data, calibration, noisy, test, say)
+        rows = compare(probs, truth, say)
+        names, noisy = np.array(data.names), NOISE.sample(labels, len(data.names), random_state=0)
+        shown = [data.names.index(name) for name in SHOWN]  # the languages take turns: row i is in language i
+        nacp.make_report(
+            calibration,
+            names[noisy],
+            noise=NOISE,
+            alpha=ALPHA,
+            classes=data.names,
+            test_probs=test,
+            test_labels=names[data.test.labels],
+            samples=shown,
+            descriptions=data.test.texts,
+            title=f"Which of {len(names)} languages?",
+            say=say,
+        ).save(report)
         cals = {
             name: nacp.calibrate(calibration, noisy, noise=noise, alpha=ALPHA, random_state=0)
             for name, noise in (("Noisy-CP", None), ('nacp "pac"', NOISE))
@@ -72,15 +72,15 @@ def demo_command(
         f"is done {SPLITS} times, on random halves.\n"
     )
     lines = []
-    for index in _shown(data):
+    for index in shown:
         lines.append(f"{data.test.texts[index]} ({data.names[index]})")
         for method, cal in cals.items():
             (found,) = cal.predict_set(test[[index]]).to_lists()
             lines.append(f"  {method}: {describe(test[index], found, data.names)}")
     show(
-        {"splits": SPLITS, "rows": [row._asdict() for row in rows], "report": str(report)},
+        {"splits": SPLITS, "rows": rows, "report": str(report)},
         introduction,
-        Tables(rows),
+        lambda: tables(rows),
         summary(rows, cals['nacp "pac"'].promise, len(labels)),
         *lines,
         f"\nWritten: {report}",
@@ -126,13 +126,15 @@ def best_temperature(evidence: Array, labels: Ints) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=(-1, 3), method="bounded").x))
 
 
-def compare(probs: Array, labels: Ints, say: Callable[[str], None]) -> Iterator[Row]:
+def compare(probs: Array, labels: Ints, say: Callable[[str], None]) -> list[dict[str, Any]]:
     """Calibrate every method with every score on one half of the points and evaluate it on the other.
 
-    The halves, and the noise in the labels of the first, are drawn anew for each split.
+    The halves, and the noise in the labels of the first, are drawn anew for each split. Return means over
+    the splits with their standard errors, and whether the sets are `full`: all classes in every split.
     """
     ours = [aware(Expected(), 'nacp "expected"'), aware(PAC(), 'nacp "pac"')]
     methods = [*six_methods(probs.shape[1]), *ours]
+    rows: list[dict[str, Any]] = []
     for score in SCORES:
 
         def progress(done: int, score: str = score) -> None:
@@ -141,47 +143,43 @@ def compare(probs: Array, labels: Ints, say: Callable[[str], None]) -> Iterator[
         options: dict[str, Any] = {"noise": NOISE, "alpha": ALPHA, "score": score, "splits": SPLITS}
         found = run_splits(probs, labels, methods=methods, progress=progress, **options)
         for m, method in enumerate(methods):
-            (size, size_error), (coverage, coverage_error) = (
-                (float(values.mean()), float(values.std(ddof=1) / np.sqrt(SPLITS)))
-                for values in (found.sizes[m, 0], found.coverages[m, 0])
+            row = {"score": score, "method": method.name, "correction": float(found.corrections[m, 0].mean())}
+            for name, values in (("mean_size", found.sizes[m, 0]), ("coverage", found.coverages[m, 0])):
+                row[name] = float(values.mean())
+                row[f"{name}_error"] = float(values.std(ddof=1) / np.sqrt(SPLITS))
+            rows.append(row | {"full": bool(np.isinf(found.thresholds[m]).all())})
+    return rows
+
+
+def tables(rows: list[dict[str, Any]]) -> str:
+    """Return a table of all methods for each score."""
+    lines = []
+    for score in SCORES:
+        cells = [
+            (
+                row["method"],
+                f"{row['mean_size']:.{2 if row['mean_size'] < 100 else 0}f}",
+                f"{100 * row['coverage']:.1f} ±{100 * row['coverage_error']:.1f}",
             )
-            correction = float(found.corrections[m, 0].mean())
-            full = bool(np.isinf(found.thresholds[m]).all())
-            yield Row(score, method.name, correction, size, size_error, coverage, coverage_error, full)
+            for row in rows
+            if row["score"] == score
+        ]
+        lines += [score.upper(), *table_lines([("method", "size", "% covered"), *cells], 1), ""]
+    return "\n".join(lines)
 
 
-class Tables(NamedTuple):
-    """A table of all methods for each score."""
-
-    rows: list[Row]
-
-    def __str__(self) -> str:
-        lines = []
-        for score in SCORES:
-            cells = [
-                (
-                    row.method,
-                    f"{row.mean_size:.{2 if row.mean_size < 100 else 0}f}",
-                    f"{100 * row.coverage:.1f} ±{100 * row.coverage_error:.1f}",
-                )
-                for row in self.rows
-                if row.score == score
-            ]
-            lines += [score.upper(), *table_lines([("method", "size", "% covered"), *cells], 1), ""]
-        return "\n".join(lines)
-
-
-def summary(rows: list[Row], promise: str, n: int) -> str:
+def summary(rows: list[dict[str, Any]], promise: str, n: int) -> str:
     """Return what the tables show."""
-    hps = {row.method: row for row in rows if row.score == "hps"}
-    pac, full = hps['nacp "pac"'], [row.method for row in hps.values() if row.full]
+    sizes = {row["method"]: row["mean_size"] for row in rows if row["score"] == "hps"}
+    pac = sizes['nacp "pac"']
+    full = [row["method"] for row in rows if row["score"] == "hps" and row["full"]]
     all_languages = f" {' and '.join(full)} find only the set of all languages." if full else ""
     return (
         f"Mean sizes and coverage, with standard errors, over {SPLITS} splits. Noisy-CP ignores the noise: "
-        f"with HPS it returns {hps['Noisy-CP'].mean_size:.0f} languages where "
-        f'{hps["CP (oracle)"].mean_size:.2f} would do if all labels were right. nacp\'s default, "pac", sees '
-        f"the same noisy labels and returns {pac.mean_size:.2f}. It promises: {promise}."
-        f"{all_languages} On one split of {n:,} snippets each:\n"
+        f"with HPS it returns {sizes['Noisy-CP']:.0f} languages where {sizes['CP (oracle)']:.2f} would do if "
+        f'all labels were right. nacp\'s default, "pac", sees the same noisy labels and returns '
+        f"{pac:.2f}. It promises: {promise}.{all_languages} On one split of {n:,} snippets "
+        "each:\n"
     )
 
 
@@ -190,27 +188,3 @@ def describe(probs: Array, labels: list[int], names: tuple[str, ...], most: int 
     first = sorted(labels, key=lambda label: -probs[label])[:most]
     more = f"; and {len(labels) - most:,} more" if len(labels) > most else ""
     return ("; ".join(names[label] for label in first) or "none") + more
-
-
-def write_report(
-    path: Path, data: Languages, calibration: Array, labels: Ints, test: Array, say: Callable[[str], None]
-) -> None:
-    """Write the report on the default, "pac" with HPS, for the noisy labels."""
-    names = np.array(data.names)
-    nacp.make_report(
-        calibration,
-        names[labels],
-        noise=NOISE,
-        alpha=ALPHA,
-        classes=data.names,
-        test_probs=test,
-        test_labels=names[data.test.labels],
-        samples=_shown(data),
-        descriptions=data.test.texts,
-        title=f"Which of {len(names)} languages?",
-        say=say,
-    ).save(path)
-
-
-def _shown(data: Languages) -> list[int]:
-    return [data.names.index(name) for name in SHOWN]  # the languages take turns: row i is in language i
