@@ -2,7 +2,6 @@
 
 import json
 import math
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -160,23 +159,6 @@ def test_the_chance_that_some_look_is_short_is_at_most_delta(m, alpha, delta, lo
             walk[:passed], before = 0.0, stop
     assert delta / 4 < short["planned"] <= delta
     assert short["unplanned"] > delta or looks < 5
-
-
-@pytest.mark.slow
-def test_the_promise_holds_at_all_looks_together():
-    """Also where checking stops at the first sets that are small enough."""
-    delta, alpha, worst = 0.2, 0.2, []
-    for run, _, probs, truth, noisy in samples(100, 600):
-        plan = nacp.choose_audit(probs, noisy, **PLAN, random_state=run, looks=5)
-        found, options = [], {"alpha": alpha, "delta": delta, "audit": plan}
-        for stop in plan.stops:
-            rows = plan.rows[:stop]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", nacp.NoValidThresholdWarning)
-                cal = nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), **options)
-            found.append(coverage_of(cal.threshold))
-        worst.append(min(found))
-    assert_seldom_short(worst, alpha, delta)
 
 
 def test_a_look_spends_its_part_of_delta_and_says_which_it_is(tmp_path):

@@ -58,12 +58,6 @@ def test_noisy_labels_give_the_ratio_of_weighted_sums(noise):
         assert found.high[one] == pytest.approx(believed[-1], abs=6e-4)
 
 
-def test_noise_of_rate_zero_is_no_noise():
-    sets, labels = sets_and_labels(300, 2)
-    clean, noisy = (nacp.coverage_by_class(sets, labels, noise=noise) for noise in (None, 0.0))
-    np.testing.assert_allclose(clean.coverage, noisy.coverage)
-
-
 @pytest.mark.parametrize("per_class", [4, 10, 50])
 @pytest.mark.parametrize("noise", [nacp.UniformNoise(0.2), nacp.MatrixNoise(PAIRS)], ids=["uniform", "pairs"])
 def test_intervals_from_noisy_labels_hold_the_coverage(noise, per_class):

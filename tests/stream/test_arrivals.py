@@ -64,19 +64,6 @@ def test_checked_labels_count_as_what_they_are(kind):
 
 
 @KINDS
-def test_which_points_are_checked_may_depend_on_the_input(kind):
-    cal, found = calibrated(RANDOM), []
-    probs, labels = PROBS[3000:4000], LABELS[3000:4000]
-    clean = np.where(probs.max(axis=1) < 0.9, labels, -1)  # those that the classifier is unsure of
-    for seed in range(30):
-        each = follower(kind, cal)
-        each.update(probs, noisy(RANDOM, labels, seed), clean=clean)
-        found.append(each.coverage)
-    hits = cal.predict_set(probs).contains(labels)
-    assert np.mean(found) == pytest.approx(hits.mean(), abs=4 * np.std(found) / np.sqrt(30))
-
-
-@KINDS
 def test_a_calibration_from_checked_labels_knows_no_noise(kind):
     given = noisy(UNIFORM, LABELS)
     cal = nacp.calibrate(PROBS[:3000], given[:3000], clean=(np.arange(500), LABELS[:500]))
