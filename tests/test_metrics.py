@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -230,6 +231,22 @@ def test_an_assumed_noise_model_is_wrong_where_people_err_at_hard_points_and_che
     assert not low <= _COVERED.mean() <= high
     low, high = nacp.evaluate(sets, noisy, clean=(rows, y[rows])).coverage_interval
     assert low <= _COVERED.mean() <= high
+
+
+def test_labels_that_contradict_the_noise_model_are_reported():
+    rng = np.random.default_rng(8)
+    _, sets, y = drawn(2000, rng)
+    with pytest.warns(nacp.NoiseModelWarning, match=r"rate 0\.7: the estimated coverage is .* above 100%"):
+        nacp.evaluate(sets, y, noise=0.7)  # the labels are true
+    outside = [min(set(range(5)) - set(row)) for row in sets.to_lists()]
+    with pytest.warns(nacp.NoiseModelWarning, match="below 0%"):
+        nacp.evaluate(sets, outside, noise=0.6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in (3, 20, 2000):  # A few labels contradict nothing.
+            noisy = nacp.UniformNoise(0.4).sample(y[:n], 5, random_state=n)
+            nacp.evaluate(sets[:n], noisy, noise=0.4)
+            nacp.evaluate(sets[:n], noisy, noise=nacp.UniformNoise(0.4, interval=(0.1, 0.45)))
 
 
 def test_groups_and_classes_are_estimated_from_noisy_labels():

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from nacp._types import Bools, Ints
 from nacp.audit.checked_labels import open_clean
 from nacp.checks import check_fraction
+from nacp.coverage.contradiction import warn_of
 from nacp.errors import InputError
 from nacp.groups.class_coverage import TAIL, ClassCoverage, class_coverage
 from nacp.groups.grouping import check_class_groups, check_row_groups
@@ -183,6 +184,11 @@ def evaluate(
     -------
     Evaluation
 
+    Warns
+    -----
+    NoiseModelWarning
+        If the noise model puts the coverage outside of [0, 1].
+
     See Also
     --------
     judge : Whether a promise was kept.
@@ -276,6 +282,9 @@ def evaluated(
         for estimate in noisy:
             estimate.add(sets)
     gap, violation = None, None
+    if model is not None and noisy[0].contradicts():
+        said = f"the labels contradict {model.describe(k)}: the estimated coverage is below 0% or above 100%"
+        warn_of([f"{said}. Do not rely on it: check some labels and pass these as clean="])
     if model is None:
         found = _of_true(covered[rows], labels, kinds, k, classes, rows)
         if level is not None:

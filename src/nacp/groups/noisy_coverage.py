@@ -7,6 +7,7 @@ coverage of a class is a ratio of two such means, with Fieller's approximate int
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,6 +66,18 @@ class NoisyCoverage:
                 cross = self._totals[m][labels[keys // self._number], group]
             for total, each in zip(self._sums[m], (part, part**2, part * cross), strict=True):
                 total += np.bincount(group, each, minlength=self._number)
+
+    def contradicts(self) -> bool:
+        """Return whether the estimated coverage lies outside of [0, 1] under all models.
+
+        If a model holds, the probability of this is at most 1 in 1,000 (Hoeffding, 1963).
+        """
+        for values, (inverse, _) in zip(self._shares, self._models, strict=True):
+            least, most = inverse.subset_range()
+            chance = (most - least) * math.sqrt(math.log(2000) / (2 * len(values)))
+            if abs(values.mean() - 0.5) <= 0.5 + chance + self._doubt.shift(inverse):
+                return False
+        return True
 
     def of_rows(self, rows: Any, tail: float) -> tuple[float, float, float]:
         """Return the coverage of some points, and an interval: each end is wrong with probability `tail`."""

@@ -42,7 +42,7 @@ class UniformFamily(Noise):
         return self
 
     def _less_noise(self, k: int) -> str:
-        return f"state a smaller rate: at {self.epsilon(k):.4g} nearly all labels are random"
+        return f"state a smaller rate: at {self.epsilon(k):.4g} the labels say too little"
 
     def _draw(self, labels: Ints, k: int, rng: np.random.Generator) -> Ints:
         replaced = rng.random(len(labels)) < self.epsilon(k)
