@@ -218,20 +218,18 @@ def diagnose(
     Parameters
     ----------
     cal : Calibration or GroupedCalibration
-        From `calibrate` or `load`. With groups of rows the rows of each group are tested by themselves, at
-        the level divided by the number of groups: that tests that the noise is the same in each. With groups
-        of classes all rows are tested together.
+        With groups of rows, the rows of each group are tested by themselves, at the level divided by the
+        number of groups: that tests that the noise is the same in each. With groups of classes all are tested
+        together.
     probs, labels : arrays of shape (n, k) and (n,)
         Points with noisy labels: those of the calibration, or others.
-    clean : array of shape (n,) or pair (rows, labels), optional
-        Checked labels of some of these points, as in `calibrate`: the coverage that the model claims at the
-        threshold is compared with them, which detects understated noise, too. Half of the level goes to this
-        test.
-    audit : AuditPlan, optional
-        The plan by which the labels to check were chosen, as in `calibrate`.
+    clean, audit : optional
+        Checked labels of some of these points, and their plan, as in `calibrate`: the coverage that the model
+        claims at the threshold is compared with them, which detects understated noise, too. Half of the level
+        goes to this test.
     level : float, default=0.05
-        A right model is rejected with at most this probability, exactly (plus one minus the confidence of
-        an interval of rates or a radius).
+        A right model is rejected with at most this probability, exactly (plus one minus the confidence of an
+        interval of rates or a radius).
     groups : array of shape (n,), optional
         The group of each point, for a calibration with groups of rows.
 
@@ -251,8 +249,6 @@ def diagnose(
     ...     warnings.simplefilter("ignore", nacp.NoiseModelWarning)
     ...     cal = nacp.calibrate(probs, noisy, noise=0.4, guarantee="none")
     >>> nacp.diagnose(cal, probs, noisy).rejected
-    True
-    >>> nacp.diagnose(cal, probs, noisy, clean=(range(300), labels[:300])).claim.short
     True
     """
     if isinstance(cal, GroupedCalibration):
@@ -336,18 +332,9 @@ def compatible_radius(
     """Return the smallest radius around the noise model at which `diagnose` would not reject it.
 
     Human label noise depends on the input, so no matrix is right. ``MatrixNoise(P, radius)`` allows for that,
-    and this is a lower bound of the radius: with probability 1 - level, some row of the true matrix is as far
-    away as that for some inputs (but for the last step of 0.005). The radius may have to be larger.
-
-    Parameters
-    ----------
-    cal, probs, labels, level
-        As in `diagnose`; all rows are tested together, even if there are groups.
-
-    Returns
-    -------
-    float
-        A multiple of 0.005; 0 if the model is not rejected as it is.
+    and this is a lower bound of the radius, a multiple of 0.005: with probability 1 - level, some row of the
+    true matrix is as far away as that for some inputs, but for the last 0.005. The radius may have to be
+    larger. The parameters are those of `diagnose`; all rows are tested together, even if there are groups.
 
     Examples
     --------

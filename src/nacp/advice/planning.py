@@ -190,22 +190,20 @@ def plan(
 
     Parameters
     ----------
-    k : int
-        The number of classes; taken to be equally frequent.
+    k, n : int
+        The numbers of classes, taken to be equally frequent, and of calibration points (default 1000).
     noise : float, array of shape (k, k) or noise model, optional
         As in `calibrate`. Of an interval, the end with the larger excess counts; a radius adds its value
         times the greatest distance between two rows of W. Without it there are rows for checked labels only.
     alpha, delta : float, default=0.1 and 0.05
         As in `calibrate`; delta is for guarantees that have one.
-    n : int, default=1000
-        The number of calibration points to plan for.
     excess : float, default=0.01
         Also find the number of points, or of checked labels, with this excess.
     checked : int, optional
-        The number of labels to plan to check, of the n; by default 300, or all if there are fewer. For
-        checked labels alone the excess is exact: that of the binomial test, for scores without ties. Beside
-        noisy labels, and for labels chosen by `choose_audit`, it is a limit for many labels, and depends on
-        the share of wrong labels under `noise`.
+        The number of labels to plan to check; by default 300, or n. For checked labels alone the excess is
+        exact: that of the binomial test, for scores without ties. Beside noisy labels, and for labels chosen
+        by `choose_audit`, it is a limit for many labels, and depends on the share of wrong labels under
+        `noise`.
     groups : mapping or array, optional
         The groups that are to have a promise each: a mapping from a group to its share of the points, such as
         ``{"north": 0.2, "south": 0.8}``; or, as in `calibrate`, an array with the group of each row (its
@@ -224,18 +222,10 @@ def plan(
     >>> found = nacp.plan(k=1000, noise=0.2, n=25_000, delta=0.001)
     >>> [f"{row.guarantee.name} {row.excess:.4f}" for row in found.rows[:4]]
     ['expected 0.0000', 'pac 0.0110', 'binomial 0.0113', 'nacp 0.0193']
-
-    How many labels should be checked?
-
-    >>> print(nacp.plan(k=10, excess=0.02).sentences[-1][1][:24])
+    >>> print(nacp.plan(k=10, excess=0.02).advice[:24])  # how many labels should be checked?
     Check about 549 labels,
-
-    How many points does a group need, of rows or of classes?
-
     >>> [row.least for row in nacp.plan(k=10, noise=0.2, groups={"north": 0.2, "south": 0.8}).groups]
     [323, 323]
-    >>> nacp.plan(k=10, noise=0.2, n=10_000, by="class").groups[0].least
-    362
     """
     if check_count("k", k, 2) > _CLASSES_MAX:
         raise InputError("k", f"must be at most {_CLASSES_MAX:,}", found=f"{k:,}")

@@ -23,9 +23,9 @@ def threshold_bracket(
 ) -> tuple[float, float]:
     """Return the interval in which the threshold for uniform noise must lie: Theorem 3.1.
 
-    Any q at which the estimated clean coverage first, or last, reaches 1 - alpha lies between the
-    ``(1 - alpha)(1 - epsilon)/(1 - epsilon/k)`` and the ``1 - alpha + alpha epsilon`` quantiles of the
-    noisy labels' scores. Quantile p is the smallest score s with at least a share p of scores <= s.
+    Any q at which the estimated clean coverage first, or last, reaches 1 - alpha lies between the ``(1 -
+    alpha)(1 - epsilon)/(1 - epsilon/k)`` and the ``1 - alpha + alpha epsilon`` quantiles of the noisy labels'
+    scores. Quantile p is the smallest score s with at least a share p of scores <= s.
 
     Parameters
     ----------
@@ -33,10 +33,6 @@ def threshold_bracket(
         The scores of the noisy labels, for example from `Score.label_scores`.
     epsilon, k, alpha : float, int and float
         The rate of uniform noise, the number of classes, and alpha as in `calibrate`.
-
-    Returns
-    -------
-    low, high : float
 
     Examples
     --------

@@ -54,13 +54,11 @@ def noise_from_annotators(
         A row for each item and a column for each annotator: numbers from 0 to k - 1, or names from `classes`;
         -1, nan, None or "" if missing. "uniform" uses the first ten labels of an item. Or what
         `nacp.labels.read` returns; its checked labels are used, too.
-    k : int, optional
-        The number of classes; by default one more than the largest label.
-    classes : sequence of length k, optional
-        The class names.
+    k, classes : int and sequence of length k, optional
+        The number of classes, by default one more than the largest label; or their names.
     model : {"auto", "uniform", "matrix", "annotators"}, default="auto"
-        "auto": "uniform", unless the labels exclude that all annotators have one rate; then "annotators",
-        or "matrix" if it is not known whose labels they are. "uniform": one rate for all annotators, with an
+        "auto": "uniform", unless the labels exclude that all annotators have one rate; then "annotators", or
+        "matrix" if it is not known whose labels they are. "uniform": one rate for all annotators, with an
         exact interval. The others come from Dawid and Skene's model, without an interval. "matrix": one
         matrix, that of a label picked at random among those of an item. "annotators": a matrix for each
         annotator; all make the same kinds of errors, only more or less often. `nacp.calibrate` then takes all
@@ -79,19 +77,14 @@ def noise_from_annotators(
     NoiseModelWarning
         If "uniform" is asked for and the labels exclude one rate: coverage is then too low.
 
-    See Also
-    --------
-    nacp.labels.read : Labels from what labelling tools export.
-    nacp.estimation.accuracy_by_annotator : How often each annotator is right.
-
     Examples
     --------
     >>> import numpy as np
     >>> import nacp
     >>> true = np.arange(2000) % 10
     >>> labels = np.stack([nacp.UniformNoise(0.2).sample(true, 10, seed) for seed in range(3)], axis=1)
-    >>> estimate = nacp.noise_from_annotators(labels, k=10)
-    >>> estimate.interval[0] < 0.2 < estimate.interval[1]
+    >>> low, high = nacp.noise_from_annotators(labels, k=10).interval
+    >>> low < 0.2 < high
     True
     """
     check_fraction("confidence", confidence)

@@ -39,15 +39,16 @@ def noise_from_model(
 ) -> NoiseEstimate:
     """Estimate the noise from the classifier's probabilities and the noisy labels alone.
 
+    This is the weakest source. If the classifier is miscalibrated in another way than by a temperature, the
+    estimate is biased, and nothing in the data shows that. A small audit is better.
+
     Parameters
     ----------
     probs : array of shape (n, k)
         Probabilities for points that the classifier was not trained on, calibrated up to a temperature.
     noisy : array of shape (n,)
         The noisy labels: numbers from 0 to k - 1, or names from `classes`.
-    classes : sequence of length k, optional
-        The class names, in the order of the columns of `probs`.
-    normalize, from_logits : bool, default=False
+    classes, normalize, from_logits
         As in `nacp.calibrate`.
     model : {"uniform", "matrix"}, default="uniform"
         "uniform": maximum likelihood of the rate, with a profile-likelihood interval. "matrix": confident
@@ -60,11 +61,6 @@ def noise_from_model(
     -------
     NoiseEstimate
 
-    Notes
-    -----
-    This is the weakest source. If the classifier is miscalibrated in another way than by a temperature, the
-    estimate is biased, and nothing in the data shows that. A small audit is better.
-
     Examples
     --------
     >>> import numpy as np
@@ -72,8 +68,8 @@ def noise_from_model(
     >>> rng = np.random.default_rng(0)
     >>> probs = rng.dirichlet(np.full(10, 0.1), size=4000)
     >>> true = (probs.cumsum(axis=1) > rng.random((4000, 1))).argmax(axis=1)
-    >>> estimate = nacp.noise_from_model(probs, nacp.UniformNoise(0.2).sample(true, 10, rng))
-    >>> estimate.interval[0] < 0.2 < estimate.interval[1]
+    >>> low, high = nacp.noise_from_model(probs, nacp.UniformNoise(0.2).sample(true, 10, rng)).interval
+    >>> low < 0.2 < high
     True
     """
     check_fraction("confidence", confidence)

@@ -17,9 +17,9 @@ class Twin(NamedTuple):
     """The parameters of one twin.
 
     Example i is easy to the degree m_i ~ N(0, 1). Evidence for class j is ``N(0, 1) + tail (Exp(1) - 1)``,
-    plus ``shift + ease m_i`` for the true class. The probabilities are the softmax of it, times ``scale
-    exp(growth m_i)``. They are mixed by ``smoothing Exp(1)`` with a distribution that is uniform but for a
-    slight preference for the labels with more evidence: exact ties would enter a set together.
+    plus ``shift + ease m_i`` for the true class. The softmax of ``scale exp(growth m_i)`` times the evidence
+    is mixed by ``smoothing Exp(1)`` with a distribution that is uniform but for a slight preference for the
+    labels with more evidence: exact ties would enter a set together.
 
     `draw` is the `random_state`, from 0 to 9, whose oracle sizes (APS, RAPS, HPS at 90%) are nearest to their
     means over the ten, in percent. It is not fitted: the paper's numbers have no part in that choice.
@@ -64,9 +64,8 @@ def simulate(name: str, *, n: int | None = None, random_state: int = 0) -> tuple
 
     Returns
     -------
-    probs : array of shape (n, k), float32
-    labels : array of shape (n,)
-        The true classes, balanced and shuffled.
+    probs, labels : arrays of shape (n, k) and (n,)
+        Single-precision probabilities, and the true classes, balanced and shuffled.
 
     Examples
     --------
