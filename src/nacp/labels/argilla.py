@@ -19,24 +19,20 @@ def from_argilla(
     item: str | None = None,
     predictions: bool = False,
 ) -> LabelTable:
-    """Read records that Argilla exported: the answers to one question.
+    """Read records that Argilla exported, as ``json.load`` returns them: the answers to one question.
 
     Responses that were discarded, or not yet submitted (drafts), are left out.
 
     Parameters
     ----------
     records : sequence of mappings
-        The records, as ``json.load`` returns them.
+        The export.
     question : str, optional
         The question whose answers are wanted; needed only if there are several.
     item : str, optional
         The field that names a record; by default its id, and without any the record's number.
     predictions : bool, default=False
         Whether suggestions count as labels, too, each agent as an annotator.
-
-    Returns
-    -------
-    LabelTable
 
     Examples
     --------

@@ -55,10 +55,9 @@ def read(
         (Snorkel's label matrix), each of these but the last also with ``.gz``; or ``.parquet`` with records.
     format : {"label-studio", "argilla", "records", "matrix"}, optional
         By default it is recognised by the content.
-    control : str, optional
-        The control of Label Studio, or the question of Argilla, whose answers are wanted.
-    predictions : bool, optional
-        Whether labels by models (predictions, suggestions) count, too.
+    control, predictions : str and bool, optional
+        The control of Label Studio, or the question of Argilla, whose answers are wanted; whether labels by
+        models (predictions, suggestions) count, too.
     item, annotator, label, checked : str, optional
         The columns, as in `from_records`; the first also for Label Studio and Argilla.
 

@@ -32,16 +32,11 @@ def from_matrix(
     items, annotators : sequence, optional
         The names of the rows and of the columns; by default their numbers, or those of a DataFrame.
 
-    Returns
-    -------
-    LabelTable
-
     Examples
     --------
     >>> from nacp.labels import from_matrix
-    >>> table = from_matrix([[0, -1, 1], [1, 1, -1]], annotators=["keyword", "regex", "model"])
-    >>> len(table.given), table.matrix().tolist()
-    (4, [[0, -1, 1], [1, 1, -1]])
+    >>> from_matrix([[0, -1, 1], [1, 1, -1]], annotators=["keyword", "regex", "model"])
+    LabelTable(4 labels of 2 items by 3 annotators, 2 classes)
     """
     if annotators is None and hasattr(labels, "columns") and hasattr(labels, "iloc"):
         annotators = list(labels.columns)

@@ -20,15 +20,15 @@ def from_label_studio(
     item: str | None = None,
     predictions: bool = False,
 ) -> LabelTable:
-    """Read a JSON or JSON-MIN export of Label Studio: the choices that annotators made.
+    """Read a JSON or JSON-MIN export of Label Studio, as ``json.load`` returns it: the choices of annotators.
 
-    Cancelled (skipped) annotations and drafts are left out. An annotation marked as ground truth is a
-    checked label.
+    Cancelled (skipped) annotations and drafts are left out. An annotation marked as ground truth is a checked
+    label.
 
     Parameters
     ----------
     tasks : sequence of mappings
-        The export, as ``json.load`` returns it.
+        The export.
     control : str, optional
         The name of the ``<Choices>`` whose answers are wanted; needed only if there are several.
     item : str, optional
@@ -36,19 +36,11 @@ def from_label_studio(
     predictions : bool, default=False
         Whether predictions of models count as labels, too, each model as an annotator. JSON-MIN has none.
 
-    Returns
-    -------
-    LabelTable
-
     Examples
     --------
     >>> from nacp.labels import from_label_studio
-    >>> table = from_label_studio([{"id": 7, "data": {"text": "Hello"}, "annotations": [
-    ...     {"completed_by": 1, "result": [
-    ...         {"type": "choices", "from_name": "tone", "value": {"choices": ["kind"]}}]},
-    ...     {"completed_by": 2, "was_cancelled": True, "result": []},
-    ... ]}])
-    >>> table.given
+    >>> result = [{"type": "choices", "from_name": "tone", "value": {"choices": ["kind"]}}]
+    >>> from_label_studio([{"id": 7, "annotations": [{"completed_by": 1, "result": result}]}]).given
     (GivenLabel(item=7, annotator=1, label='kind', checked=False),)
     """
     answers: list[Answer] = []

@@ -52,14 +52,10 @@ class LabelTable:
     ...     GivenLabel("a", "Ann", "cat"), GivenLabel("a", "Bob", "dog"), GivenLabel("b", "Bob", "dog"),
     ...     GivenLabel("b", "expert", "cat", checked=True),
     ... ])
-    >>> table.annotators, table.classes
-    (('Ann', 'Bob'), ('cat', 'dog'))
-    >>> table.matrix().tolist()
-    [['cat', 'dog'], [None, 'dog']]
     >>> table
     LabelTable(3 labels of 2 items by 2 annotators, 2 classes, 1 checked)
-    >>> table.clean().tolist()
-    [None, 'cat']
+    >>> table.matrix().tolist(), table.clean().tolist()
+    ([['cat', 'dog'], [None, 'dog']], [None, 'cat'])
     """
 
     given: tuple[GivenLabel, ...]

@@ -18,26 +18,20 @@ from nacp.noise.matrices import GroupedMatrix
 class GroupNoise(Noise):
     """With probability `rate` the label is replaced by one drawn from all labels of its own group.
 
+    Two models are equal if they have the same matrix, interval and confidence, whatever the names of their
+    groups. A file keeps the names if all are text or whole numbers, and otherwise numbers the groups.
+
     Parameters
     ----------
     groups : sequence of length k
         The group that each class belongs to, as any hashable value.
     rate : float, or mapping from group to float
         In [0, 1); one for all groups, or one for each. A mapping may also be given as a list of pairs.
-    interval : tuple of two floats, optional
-        An interval that contains the one true rate, if that is not known exactly, and `rate`.
-    confidence : float, default=1.0
-        The probability that the interval contains the true rate. One minus it is added to delta.
-
-    Notes
-    -----
-    Two models are equal if they have the same matrix, interval and confidence, whatever the names of their
-    groups. A file keeps the names if all are text or whole numbers, and otherwise numbers the groups.
+    interval, confidence
+        As in `UniformNoise`, if there is one rate.
 
     Examples
     --------
-    Cats are confused with other cats, and dogs with other dogs:
-
     >>> import nacp
     >>> noise = nacp.GroupNoise(["cat", "cat", "dog", "dog"], rate=0.2)
     >>> noise.matrix(4).dense().round(2).tolist()
@@ -80,8 +74,6 @@ class GroupNoise(Noise):
 
         Examples
         --------
-        Classes 2i and 2i + 1 are swapped with probability 0.2:
-
         >>> import nacp
         >>> nacp.GroupNoise.other([0, 0, 1, 1], rate=0.2).matrix(4).dense()[0].round(2).tolist()
         [0.8, 0.2, 0.0, 0.0]

@@ -19,11 +19,10 @@ class LowRankNoise(DenseNoise):
     ----------
     kept : float or array of shape (k,)
         Above 0: the probability that a label is left as it is.
-    left : array of shape (k,) or (k, r)
-        For each true class, how often its label is replaced by a draw from each of r distributions.
-    right : array of shape (k,) or (k, r)
-        These distributions, one in each column. Only the product counts: other factors with the same product
-        will do. The entries of the whole matrix must not be negative, and its rows sum to 1.
+    left, right : arrays of shape (k,) or (k, r)
+        For each true class, how often its label is replaced by a draw from each of r distributions; and
+        these, one in each column. Only the product counts: other factors with the same product will do. The
+        entries of the whole matrix must not be negative, and its rows sum to 1.
 
     Examples
     --------
@@ -34,8 +33,6 @@ class LowRankNoise(DenseNoise):
     >>> noise = nacp.LowRankNoise(0.8, left=0.2 * np.ones(3), right=[0.5, 0.25, 0.25])
     >>> noise.matrix(3).dense().round(3).tolist()
     [[0.9, 0.05, 0.05], [0.1, 0.85, 0.05], [0.1, 0.05, 0.85]]
-    >>> noise
-    LowRankNoise(k=3, rank=1, condition=1.38)
     """
 
     kept: Floats

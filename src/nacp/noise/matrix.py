@@ -19,9 +19,9 @@ class MatrixNoise(DenseNoise):
     Parameters
     ----------
     P : array or scipy.sparse array of shape (k, k)
-        ``P[i, j] = p(noisy = j | true = i)``: rows are the true class and sum to 1. For the other
-        conventions see `from_columns` and `from_posterior`. A dense, read-only copy is kept; rows that sum
-        to 1 only up to 0.0001 are divided by their sums.
+        ``P[i, j] = p(noisy = j | true = i)``: rows are the true class and sum to 1. For the other conventions
+        see `from_columns` and `from_posterior`. A dense, read-only copy is kept; rows that sum to 1 only up
+        to 0.0001 are divided by their sums.
     radius : float, default=0.0
         How far each row of the true matrix may be from P's, in total variation, also if noise depends on the
         input. The guarantees "pac" and "expected" can make use of it.
@@ -31,11 +31,8 @@ class MatrixNoise(DenseNoise):
     Examples
     --------
     >>> import nacp
-    >>> noise = nacp.MatrixNoise([[0.75, 0.25], [0.5, 0.5]])
-    >>> noise.inverse(2).dense().round(6).tolist()
+    >>> nacp.MatrixNoise([[0.75, 0.25], [0.5, 0.5]]).inverse(2).dense().round(6).tolist()
     [[2.0, -1.0], [-2.0, 3.0]]
-    >>> noise
-    MatrixNoise(k=2, condition=5)
     """
 
     P: Any

@@ -53,8 +53,8 @@ class UniformFamily(Noise):
 class UniformNoise(UniformFamily):
     """With probability `rate` the label is replaced by one drawn from *all* k classes.
 
-    The drawn label may be the true one, so a share ``rate * (1 - 1/k)`` of the labels is wrong. For
-    "a random *other* label with rate r" see `UniformNoise.other`.
+    The drawn label may be the true one, so a share ``rate * (1 - 1/k)`` of the labels is wrong. For "a random
+    *other* label with rate r" see `UniformNoise.other`.
 
     Parameters
     ----------
@@ -63,16 +63,14 @@ class UniformNoise(UniformFamily):
     interval : tuple of two floats, optional
         An interval that contains the true rate, if that is not known exactly, and `rate`.
     confidence : float, default=1.0
-        The probability that the interval contains the true rate. One minus it is added to delta,
-        or to alpha for a guarantee without delta.
+        The probability that the interval contains the true rate. One minus it is added to delta, or to alpha
+        for a guarantee without delta.
 
     Examples
     --------
     >>> import nacp
     >>> nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.95).describe(10)
     'uniform label noise with rate 0.15 to 0.25 (95% sure)'
-    >>> nacp.UniformNoise(0.2).sample([0, 1, 2, 3] * 5, k=4, random_state=0).shape
-    (20,)
     """
 
     rate: float

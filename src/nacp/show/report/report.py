@@ -87,18 +87,16 @@ def make_report(
         The calibration to report on, such as one from `load`, with its points. Its options are used; only
         `clean`, and `audit` or `noise` beside it, must be given again if it was made with checked labels.
     clean, audit : optional
-        Checked labels, and the plan by which they were chosen, as in `calibrate`. All calibrations then come
-        from these, and assume nothing about the noise; a `noise` that is given is judged by them.
+        Checked labels, and their plan, as in `calibrate`. All calibrations then come from these, and assume
+        nothing about the noise; a `noise` that is given is judged by them.
     test_probs, test_labels : arrays of shape (m, k) and (m,), optional
         Other points, whose sets are then shown, and their true labels, by which coverage is then measured.
-    samples : sequence of int, optional
-        The rows whose sets are shown, of the test points if there are some; by default eight.
-    descriptions : sequence of str, optional
-        What to show with these rows: one text for each point.
-    groups, by, simultaneous, small
-        As in `calibrate`: the page then also shows a threshold for each group.
-    test_groups : array of shape (m,), optional
-        The group of each test point, where groups are of rows.
+    samples, descriptions : sequences of int and of str, optional
+        The rows whose sets are shown, of the test points if there are some, by default eight; and a text to
+        show with each point.
+    groups, by, simultaneous, small, test_groups
+        As in `calibrate`: the page then also shows a threshold for each group. `test_groups` has the group of
+        each test point, where groups are of rows.
     title : str
         Of the page.
     say : callable, optional
@@ -114,8 +112,8 @@ def make_report(
     >>> from nacp.paper import twins
     >>> probs, labels = twins.simulate("cifar10", n=1000)
     >>> report = nacp.make_report(probs, nacp.UniformNoise(0.2).sample(labels, 10, 0), noise=0.2)
-    >>> report.html[:15], len(report.contents.steps)
-    ('<!doctype html>', 30)
+    >>> report.html[:15]
+    '<!doctype html>'
     """
     from nacp.versions import __version__
 
