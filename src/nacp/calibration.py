@@ -30,7 +30,7 @@ from nacp.scores import Score
 from nacp.sets import PredictionSets, predicted
 from nacp.stats.bounds import floor
 from nacp.stats.counts import share_of_look
-from nacp.wrapping import counted, wrapped
+from nacp.wrapping import counted, on_one_line, wrapped
 
 if TYPE_CHECKING:
     from nacp.advice.diagnosis import Diagnosis
@@ -363,9 +363,9 @@ class Calibration:
         )
 
     def _repr_html_(self) -> str:
-        from nacp.show.html import calibration
+        from nacp.show.html import card, told
 
-        return calibration(self)
+        return card("Calibration", told(on_one_line(self)))
 
 
 def _mask(calibration: Calibration, allow_empty: bool, values: Array) -> Array:

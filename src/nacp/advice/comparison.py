@@ -18,11 +18,7 @@ from nacp.advice.printout import Printout, TextTable, joined
 from nacp.audit.checked_calibration import for_checked, open_checked
 from nacp.audit.checked_sample import CheckedSample
 from nacp.audit.plan import AuditPlan, guessing_noise
-from nacp.calibrate import (
-    ScoreLike,
-    calibrate,
-    noise_is_missing,
-)
+from nacp.calibrate import ScoreLike, calibrate, noise_is_missing
 from nacp.calibration import Calibration, NoValidThresholdWarning
 from nacp.checks import check_count, check_flag, check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning, warn_of
@@ -258,11 +254,12 @@ def compare(
     for score in scores:
         points = ScoredPoints.of(*given, as_score(score), random_state, **options)
         for guarantee, labels_used in pairs:
+            all_right = points.by_model and points.noise is None
             row = ComparisonRow(
                 score=score if isinstance(score, str) else repr(score),
                 guarantee=guarantee.name,
                 promise=(guarantee.promise if labels_used == NOISY else guarantee.promise_checked)(alpha),
-                promises_truth=guarantee.promises_truth or (guarantee.only_as_given and points.all_right),
+                promises_truth=guarantee.promises_truth or (guarantee.only_as_given and all_right),
                 labels=labels_used,
                 reason=points.refusal(guarantee, labels_used, crossing),
             )
@@ -313,11 +310,6 @@ class ScoredPoints:
     by_model: bool
     noise: Noise | None
     checked: CheckedSample | None
-
-    @property
-    def all_right(self) -> bool:
-        """Whether the labels are stated to be right."""
-        return self.by_model and self.noise is None
 
     @classmethod
     def of(

@@ -9,8 +9,8 @@ probability ``s + (1 - s)/k``. The proof: docs/guarantees.md, S2.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Literal
@@ -179,21 +179,20 @@ def pair_distribution(most: int, k: int) -> Callable[[float, int], Floats]:
 
 def _pairs_among(m: int, classes: int) -> Floats:
     """Return the distribution of the number of agreeing pairs among m labels drawn uniformly from classes."""
+    states: dict[tuple[int, ...], float] = {
+        (): 1.0
+    }  # the probabilities of the sizes of groups of equal labels
+    for _ in range(m):
+        grown: dict[tuple[int, ...], float] = defaultdict(float)
+        for sizes, share in states.items():
+            grown[1, *sizes] += share * max(classes - len(sizes), 0) / classes
+            for i, size in enumerate(sizes):
+                grown[tuple(sorted((*sizes[:i], size + 1, *sizes[i + 1 :])))] += share / classes
+        states = grown
     found = np.zeros(math.comb(m, 2) + 1)
-    for sizes in _partitions(m, m):
-        labels = math.factorial(m) // math.prod(map(math.factorial, sizes))
-        names = math.perm(classes, len(sizes)) // math.prod(map(math.factorial, Counter(sizes).values()))
-        found[sum(math.comb(size, 2) for size in sizes)] += labels * names / classes**m
+    for sizes, share in states.items():
+        found[sum(math.comb(size, 2) for size in sizes)] += share
     return found
-
-
-def _partitions(total: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Yield the ways to write a number as a sum of descending positive numbers of at most `most`."""
-    if total == 0:
-        yield ()
-    for first in range(min(total, most), 0, -1):
-        for rest in _partitions(total - first, first):
-            yield (first, *rest)
 
 
 def _dawid_skene(votes: Votes, model: str, why: str) -> NoiseEstimate:

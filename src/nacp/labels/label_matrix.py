@@ -71,7 +71,8 @@ def from_cells(cells: Sequence[Sequence[str]], classes: Sequence[Any] | None = N
         if not below:
             raise InputError("labels", "has a header and nothing below it")
         annotators, rows = first, below
-        if len(first) > 1 and _names_items(first[0]):
+        names_items = first[0].lower() in ("", "row", "unnamed: 0") or find_column("item", first[:1])
+        if len(first) > 1 and names_items:
             items, annotators = [row[0] for row in rows], first[1:]
             rows = [row[1:] for row in rows]
             if len(set(items)) < len(items):
@@ -102,12 +103,6 @@ def _is_header(first: list[str], below: list[list[str]], known: set[str]) -> boo
     if known:
         return bool(odd)
     return bool(odd) and odd.isdisjoint(cell for row in below for cell in row)
-
-
-def _names_items(column: str) -> bool:
-    if column.lower() in ("", "row", "unnamed: 0"):
-        return True
-    return find_column("item", [column]) is not None
 
 
 def _refuse_long(array: Array, columns: Sequence[str], known: set[str]) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Floats, Ints
 from nacp.errors import InputError
-from nacp.noise.dense import DenseNoise, check_matrix, read_only
+from nacp.noise.dense import DenseNoise, as_floats, check_matrix, read_only
 from nacp.noise.matrices import DenseMatrix
 
 _LEAST_VARIANCE = 0.01  # added to the variances, so that no weight is infinite
@@ -48,10 +48,7 @@ class AnnotatorNoise(DenseNoise):
     _most_condition: ClassVar[float] = 20.0  # annotators whose matrix has a larger condition get weight 0
 
     def __init__(self, matrices: ArrayLike, shares: ArrayLike | None = None) -> None:
-        try:
-            every = np.array(matrices, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError("matrices", "must be noise matrices of one size") from None
+        every = as_floats(matrices, "matrices", "must be noise matrices of one size, of numbers")
         if every.ndim != 3 or len(every) == 0:
             raise InputError("matrices", "must have the shape (annotators, k, k)", found=f"{every.shape}")
         given = np.ones(len(every)) if shares is None else np.array(shares, dtype=np.float64)

@@ -78,12 +78,21 @@ class DenseNoise(Noise):
         return hash((type(self), (self._matrix.own + 0.0).tobytes()))
 
 
+def as_floats(values: Any, name: str, problem: str) -> Floats:
+    """Return a copy of finite numbers as an array, or raise an error."""
+    try:
+        found: Floats = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.array(np.nan)
+    if not np.isfinite(found).all():
+        raise InputError(name, problem, found=repr(values))
+    return found
+
+
 def check_matrix(P: Any, name: str = "P", rows: str = "the true class") -> Floats:
     """Return a copy of a noise matrix with rows that sum to 1, or raise an error."""
-    try:
-        matrix = np.array(P.toarray() if hasattr(P, "toarray") else P, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(name, "must be a noise matrix, (k, k) numbers", found=repr(P)) from None
+    given = P.toarray() if hasattr(P, "toarray") else P
+    matrix = as_floats(given, name, "must be a noise matrix, (k, k) finite numbers")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
         raise InputError(name, "must be a noise matrix of the shape (k, k)", found=f"{matrix.shape}")
     return matrix / check_rows(matrix, name, rows)[:, None]
@@ -91,7 +100,7 @@ def check_matrix(P: Any, name: str = "P", rows: str = "the true class") -> Float
 
 def check_rows(matrix: Floats, name: str, rows: str = "the true class") -> Floats:
     """Return the sums of the rows, 1 where they differ from 1 by rounding only; check the entries."""
-    if not np.all(np.isfinite(matrix)) or matrix.min() < 0:
+    if matrix.min() < 0:
         found = f"values from {matrix.min():.4g} to {matrix.max():.4g}"
         raise InputError(name, "must be a noise matrix, which holds probabilities", found=found)
     sums = matrix.sum(axis=1)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Floats
 from nacp.errors import InputError
-from nacp.noise.dense import DenseNoise, check_rows
+from nacp.noise.dense import DenseNoise, as_floats, check_rows
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -41,7 +41,9 @@ class LowRankNoise(DenseNoise):
     name: ClassVar[str] = "low-rank"
 
     def __init__(self, kept: ArrayLike, left: ArrayLike, right: ArrayLike) -> None:
-        rows, columns, diagonal = _numbers(left, "left"), _numbers(right, "right"), _numbers(kept, "kept")
+        problem = "must hold finite numbers"
+        rows, columns = as_floats(left, "left", problem), as_floats(right, "right", problem)
+        diagonal = as_floats(kept, "kept", problem)
         rows, columns = (each[:, None] if each.ndim == 1 else each for each in (rows, columns))
         k = len(rows) if rows.ndim == 2 else 0
         if k < 2 or not rows.size:
@@ -60,13 +62,3 @@ class LowRankNoise(DenseNoise):
     def __repr__(self) -> str:
         rank = self.left.shape[1]
         return f"LowRankNoise(k={self.k}, rank={rank}, condition={self.condition(self.k):.3g})"
-
-
-def _numbers(values: ArrayLike, name: str) -> Floats:
-    try:
-        found: Floats = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.array(np.nan)
-    if not np.isfinite(found).all():
-        raise InputError(name, "must hold finite numbers", found=repr(values))
-    return found

@@ -91,11 +91,6 @@ def _corrections(
         yield CorrectionRow(*data, n, k, rate, "", "", name, *values, *of_rarest)
 
 
-def printed_correction(text: str) -> printed.Printed:
-    """Return a printed correction as a number, with half a unit of its last digit."""
-    return printed.Printed(float(text), 0.0, 0.5 * 10.0 ** -len(text.partition(".")[2]))
-
-
 def _beside_paper(row: CorrectionRow) -> CorrectionRow:
     """Add what the paper prints for the same n and k."""
     if not printed.same_shape(row.data, row.n, row.k):
@@ -105,6 +100,6 @@ def _beside_paper(row: CorrectionRow) -> CorrectionRow:
     return replace(
         row,
         paper_correction=text,
-        correction_diff_sd=printed_correction(text).deviation(row.moments),
+        correction_diff_sd=printed.read(text).deviation(row.moments),
         doubt=printed.CORRECTION_DOUBTS.get((name, row.method, rate)),
     )

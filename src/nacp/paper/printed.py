@@ -127,9 +127,10 @@ TABLE3 = ("imagenet-resnet18", "imagenet-resnet50", "imagenet-densenet121", "ima
 SCORES = ("aps", "raps", "hps")
 
 
-def _read(text: str) -> Printed:
-    mean, sd = text.split("±")
-    return Printed(float(mean), float(sd), 0.5 * 10.0 ** -len(mean.partition(".")[2]), f"{mean} ± {sd}")
+def read(text: str) -> Printed:
+    """Return the number in a text such as 0.035 or 90.0±0.62."""
+    mean, _, sd = text.partition("±")
+    return Printed(float(mean), float(sd or 0), 0.5 * 10.0 ** -len(mean.partition(".")[2]), f"{mean} ± {sd}")
 
 
 def _read_cells() -> dict[tuple[str, str, str], PrintedCell]:
@@ -140,7 +141,7 @@ def _read_cells() -> dict[tuple[str, str, str], PrintedCell]:
             data = method
         for score, cell in zip(SCORES, by_score, strict=False):
             size, coverage = cell.split()
-            cells[data, score, method] = PrintedCell(_read(size), _read(coverage))
+            cells[data, score, method] = PrintedCell(read(size), read(coverage))
     return cells
 
 
@@ -153,11 +154,8 @@ def _read_corrections() -> dict[str, PrintedCorrections]:
     }
 
 
-# By data set, score and method.
-CELLS = _read_cells()
-
-# By data set.
-CORRECTIONS = _read_corrections()
+CELLS = _read_cells()  # by data set, score and method
+CORRECTIONS = _read_corrections()  # by data set
 
 _NARROW = (
     "The corrected targets are 93.6% (CRCP) and 94.3% (NACP), and a split's coverage has a standard "
@@ -182,10 +180,10 @@ DOUBTS: dict[tuple[str, str | None, str], str] = {
     ("imagenet-densenet121", "hps", "Noisy-CP"): "The coverage's ± 0.20 is most likely ± 0.02.",
 }
 
-_CUT = "The formula gives 0.0305, which rounds to 0.031: printed without rounding up."
-
 # The same for Table 2, by data set, method and noise rate.
-CORRECTION_DOUBTS = {("cifar100", "NACP", 0.2): _CUT}
+CORRECTION_DOUBTS = {
+    ("cifar100", "NACP", 0.2): "The formula gives 0.0305, which rounds to 0.031: printed without rounding up."
+}
 
 
 def doubt(data: str, score: str, method: str) -> str | None:

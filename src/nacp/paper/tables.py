@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 
-from nacp.paper.corrections import CorrectionRow, printed_correction
+from nacp.paper import printed
+from nacp.paper.corrections import CorrectionRow
 from nacp.paper.experiments import ALPHA, Cell, Experiment, Row
 
 _VERSUS_PAPER = (
@@ -115,7 +116,7 @@ def _correction_cells(row: CorrectionRow, varied: bool, notes: list[str]) -> lis
         row.method,
         _number(row.correction) + (f" ± {row.correction_sd:.4f}" if row.correction_sd > 0 else ""),
         (text or "") + _mark(row.doubt, notes),
-        "" if text is None else printed_correction(text).compared(row.moments),
+        "" if text is None else printed.read(text).compared(row.moments),
         rarest if row.method == "ACNL" else "",
     ]
 

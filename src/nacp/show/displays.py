@@ -38,10 +38,7 @@ class Display(ABC):
 
     ax_: "Axes"
     figure_: "Figure | SubFigure"
-
-    @property
-    @abstractmethod
-    def _title(self) -> str: ...
+    _title: ClassVar[str]
 
     @abstractmethod
     def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
@@ -73,10 +70,6 @@ def _new_axes(title: str) -> "Axes":
         _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
         ax.set_title(title, loc="left")
     return ax
-
-
-def _draw_target(ax: "Axes", target: float) -> None:
-    ax.axhline(target, color="black", linewidth=0.9, linestyle=":", label=f"target {target:g}")
 
 
 @dataclass(eq=False)
@@ -196,7 +189,8 @@ class CoverageDisplay(Display):
         if self.contradicted:
             ax.plot([], [], linestyle="none", label=IN_DOUBT)
         if self.alpha is not None:
-            _draw_target(ax, 1 - self.alpha)
+            look: dict[str, Any] = {"color": "black", "linewidth": 0.9, "linestyle": ":"}
+            ax.axhline(1 - self.alpha, label=f"target {1 - self.alpha:g}", **look)
         if chosen is not None:
             estimate = self.estimate
             if estimate is None:

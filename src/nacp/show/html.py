@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from nacp.wrapping import on_one_line
 
 if TYPE_CHECKING:
-    from nacp.calibration import Calibration
     from nacp.groups.grouped_calibration import GroupedCalibration
 
 _CARD = (
@@ -54,11 +53,6 @@ def sentence(text: str, *, name: str | None = None) -> str:
 def told(text: str) -> str:
     """Return a text as paragraphs, one for each line."""
     return "".join(sentence(line) for line in text.splitlines())
-
-
-def calibration(cal: "Calibration") -> str:
-    """Return a card for a calibration."""
-    return card("Calibration", told(on_one_line(cal)))
 
 
 def grouped(cal: "GroupedCalibration") -> str:

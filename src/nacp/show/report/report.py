@@ -119,23 +119,17 @@ def make_report(
 
     check_fraction("alpha", alpha)
     options = {"score": score, "guarantee": guarantee, "delta": delta, "crossing": crossing}
-    options |= {"classes": classes, "normalize": normalize, "from_logits": from_logits}
-    options |= {"random_state": random_state}
+    options |= {"normalize": normalize, "from_logits": from_logits}
+    options |= {"classes": classes, "random_state": random_state}
     by_group = groups is not None or by is not None
     if calibration is not None:
         beside = options | {"alpha": alpha, "groups": groups, "by": by}
         noise = _check_saved(calibration, clean, noise, beside)
-        alpha, options = (
-            calibration.alpha,
-            {name: getattr(calibration, name) for name in options if name != "delta"},
-        )
+        alpha = calibration.alpha
+        options = {name: getattr(calibration, name) for name in options if name != "delta"}
     given = Given(probs, labels, noise, clean, audit, test_probs, test_labels, options, calibration)
-    given_for_groups = {
-        "simultaneous": simultaneous,
-        "small": small != "error",
-        "test_groups": test_groups is not None,
-    }
-    for name in [name for name, used in given_for_groups.items() if used and not by_group]:
+    if not by_group and (simultaneous or small != "error" or test_groups is not None):
+        name = "simultaneous" if simultaneous else "small" if small != "error" else "test_groups"
         remedy, spoken = "pass groups= or by=", "give --groups or --by class"
         raise InputError(name, "has no effect without groups", remedy=remedy, spoken=spoken)
     grouped = None
