@@ -19,7 +19,7 @@ from tests.audit.simulation import assert_seldom_short, coverage_of, points, pos
 def passes_inside(counts, points, pilot, target, delta):
     """k for every N0, from calls that know nothing of each other."""
     return np.array(
-        [hits_needed_inside(counts, outside, points, pilot, target, delta) for outside in range(points + 1)]
+        [hits_needed_inside(counts, (outside, points), pilot, target, delta) for outside in range(points + 1)]
     )
 
 
@@ -65,7 +65,7 @@ def test_at_no_null_does_the_test_in_strata_pass_too_often(counts, points, pilot
 
 
 def test_more_hits_never_fail_where_fewer_pass():
-    k = hits_needed_inside((30, 70), 300, 1500, (30, 160), 0.9, 0.1)
+    k = hits_needed_inside((30, 70), (300, 1500), (30, 160), 0.9, 0.1)
     assert (np.diff(k) <= 0).all()
     assert 0 < k[-1] <= 70
 
@@ -77,7 +77,7 @@ def test_tests_are_nested_in_the_cutoff_whatever_the_distance_is(monkeypatch):
         return 3 * np.sin(1e4 * (x0 + 0.37 * x1 + shares)) + x1 / self.n1
 
     monkeypatch.setattr(_Strata, "_distance", distance)
-    few, many = (_Strata((12, 40), outside, 200, (5, 30), 0.9, 0.1) for outside in (20, 60))
+    few, many = (_Strata((12, 40), (outside, 200), (5, 30), 0.9, 0.1) for outside in (20, 60))
     bins = min(len(few.shares), len(many.shares))
     for lower, higher in ((0.1, 0.5), (0.5, 0.6), (0.6, 2.0)):
         tables = [
@@ -115,7 +115,7 @@ def by_definition(probs, noisy, rows, truth, score, rate, alpha, delta, seed):
     inner, outer = rows[~outside[rows]], rows[outside[rows]]
     counts = int(outside[counted].sum()), len(counted)
     needed = hits_needed_inside(
-        (len(outer), len(inner)), *counts, (int(outside[pilot].sum()), len(pilot)), 1 - alpha, delta
+        (len(outer), len(inner)), counts, (int(outside[pilot].sum()), len(pilot)), 1 - alpha, delta
     )
     found = np.inf
     for q in own[::-1]:
@@ -325,8 +325,10 @@ def test_whether_there_are_strata_is_decided_by_the_pilot_alone():
             found += CheckedSample(sample, audit, UNIFORM).strata_of([0.1])
     assert all(each is not None for each in found)
     assert {each.pilot for each in found} == {found[0].pilot}
-    assert (hits_needed_inside((0, 100), 300, 1260, (30, 140), 0.9, 0.1) == 101).all()  # and never falls back
-    assert (hits_needed_inside((100, 0), 300, 1260, (30, 140), 0.9, 0.1) == 1).all()
+    assert (
+        hits_needed_inside((0, 100), (300, 1260), (30, 140), 0.9, 0.1) == 101
+    ).all()  # and never falls back
+    assert (hits_needed_inside((100, 0), (300, 1260), (30, 140), 0.9, 0.1) == 1).all()
 
 
 def test_strata_do_not_depend_on_what_the_checkers_found():

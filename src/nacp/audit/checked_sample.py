@@ -277,7 +277,7 @@ class CheckedSample:
         sides = [np.sort(own[side]) for side in (strata.outside, ~strata.outside)]
         x0, x1 = (np.searchsorted(side, scores, side="right") for side in sides)
         sizes = len(sides[0]), len(sides[1])
-        needed = hits_needed_inside(sizes, *strata.counted, strata.pilot, 1 - alpha, delta)
+        needed = hits_needed_inside(sizes, strata.counted, strata.pilot, 1 - alpha, delta)
         return np.asarray(x1 >= needed[x0])
 
     def _last_pass(self, strata: Strata | None, passed: Bools, why: str) -> Finding:

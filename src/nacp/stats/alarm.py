@@ -37,16 +37,6 @@ class Alarm:
     since, before : int or None, float
         The number of numbers after which the mean fell, estimated at the alarm, and their sum. It is the
         beginning from which a bet would have grown most.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nacp.stats.alarm import Alarm
-    >>> hits = np.random.default_rng(3).random(3000) < np.repeat([0.9, 0.7], 1500)
-    >>> alarm = Alarm(target=0.9, high=1.0, level=0.01)
-    >>> alarm.play(hits.astype(float))
-    >>> 1500 < alarm.at < 1650, abs(alarm.since - 1500) < 30
-    (True, True)
     """
 
     def __init__(self, target: float, high: float, level: float) -> None:

@@ -38,14 +38,6 @@ def dawid_skene(
     `table`, of shape (n, annotators), holds labels from 0 to k - 1, and -1 where there is none; `known` the
     known classes of items, and -1 for others. Every item has at least one label, or is known. The algorithm
     stops after `steps` steps, or when one increases the log-likelihood by less than `tolerance` per answer.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from nacp.stats.dawid_skene import dawid_skene
-    >>> fit = dawid_skene(np.array([[0, 0, 0], [1, 1, 1], [0, 0, 1], [1, 1, 1]]), k=2)
-    >>> fit.posterior.argmax(axis=1).tolist(), fit.matrices[2].round(2).tolist()
-    ([0, 1, 0, 1], [[0.5, 0.5], [0.0, 1.0]])
     """
     n, annotators = table.shape
     known = np.full(n, -1) if known is None else known

@@ -46,16 +46,6 @@ def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: floa
     """Return the interval of parameters in [0, 1] for an observed sum that is increasing in them.
 
     `kinds` returns the (distribution, number) pairs of the summands for a parameter.
-
-    Examples
-    --------
-    Clopper and Pearson's interval for 1 of 10, a binomial proportion:
-
-    >>> from nacp.stats.intervals import exact_interval
-    >>> import numpy as np
-    >>> low, high = exact_interval(1, lambda p: [(np.array([1 - p, p]), 10)], 0.95)
-    >>> round(low, 4), round(high, 4)
-    (0.0025, 0.445)
     """
     from scipy.optimize import brentq
 

@@ -8,12 +8,14 @@ is below the target. The statement and its proof: docs/guarantees.md, A1.
 """
 
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from nacp._types import Bools, Floats, Ints
 from nacp.stats.intervals import exact_share
+
+Pair: TypeAlias = tuple[int, int]
 
 # The share of delta for the chance that w lies outside of its interval.
 _DOUBT = 0.01
@@ -44,27 +46,17 @@ def strata_variance(
     return outside + inside + w * (1 - w) * (p1 - p0) ** 2 / points
 
 
-def hits_needed_inside(
-    checked: tuple[int, int], outside: int, points: int, pilot: tuple[int, int], target: float, delta: float
-) -> Ints:
+def hits_needed_inside(checked: Pair, counted: Pair, pilot: Pair, target: float, delta: float) -> Ints:
     """Return k: the test passes if of the checked points inside ``X1 >= k[X0]`` are hits.
 
     It passes with probability at most delta if F is below the target. `checked` holds n0 and n1, the numbers
-    of checked points outside and inside; `outside` and `points` are N0 and N, the numbers of other points
-    that lie outside, and of other points; `pilot` holds the same of a disjoint sample.
-
-    Examples
-    --------
-    Where 15% of all points lie outside, and 45 of 60 of these are hits, one of 60 inside may be a miss.
-
-    >>> k = hits_needed_inside((60, 60), 600, 4000, (60, 400), 0.9, 0.1)
-    >>> int(k[45])
-    59
+    of checked points outside and inside; `counted` holds N0 and N, the numbers of other points that lie
+    outside, and of other points; `pilot` holds the same of a disjoint sample.
     """
     never = np.full(checked[0] + 1, checked[1] + 1)
     if not min(checked):
         return never
-    strata = _Strata(checked, outside, points, pilot, target, delta)
+    strata = _Strata(checked, counted, pilot, target, delta)
     # A bin that the pilot excludes never passes.
     return never if strata.bin < 0 else strata.table()[:, strata.bin]
 
@@ -72,19 +64,11 @@ def hits_needed_inside(
 class _Strata:
     """The test for one set of counts."""
 
-    def __init__(
-        self,
-        checked: tuple[int, int],
-        outside: int,
-        points: int,
-        pilot: tuple[int, int],
-        target: float,
-        delta: float,
-    ) -> None:
-        self.n0, self.n1 = checked
-        self.points, self.target = points, target
-        self.delta = delta * (1 - _DOUBT)
-        (self.low,), (self.high,) = exact_share(np.array([outside]), np.array([points]), delta * _DOUBT / 2)
+    def __init__(self, checked: Pair, counted: Pair, pilot: Pair, target: float, delta: float) -> None:
+        (self.n0, self.n1), (outside, self.points) = checked, counted
+        self.target, self.delta = target, delta * (1 - _DOUBT)
+        ends = exact_share(np.array([outside]), np.array([self.points]), delta * _DOUBT / 2)
+        (self.low,), (self.high,) = ends
         (least,), _ = exact_share(np.array(pilot[:1]), np.array(pilot[1:]), _UNLIKELY)
         self._make_bins(outside, 0.0 if math.isnan(least) else float(least))
         self._make_cells()
@@ -103,8 +87,8 @@ class _Strata:
         edges[0] = -1 if first == 0 else edges[0]
         self.shares = np.clip(np.sin((angles[1:] + angles[:-1]) / 2) ** 2, 1e-9, 1 - 1e-9)
         self.bin = int(np.searchsorted(edges, outside, side="left")) - 1
-        self._grid = np.linspace(self.low, self.high, _SHARES + 1)
-        below = np.where(edges < 0, 0.0, bdtr(np.maximum(edges, 0), self.points, self._grid[:, None]))
+        w = np.linspace(self.low, self.high, _SHARES + 1)[:, None]
+        below = np.where(edges < 0, 0.0, bdtr(np.maximum(edges, 0), self.points, w))
         self._chances = np.diff(below, axis=1).T.copy()  # of each bin, at each w
         self._beyond = float((1 - below[:, -1] + below[:, 0]).max())
 
@@ -134,10 +118,8 @@ class _Strata:
             smallest = np.where(low1 > low0, (low1 - target) / (low1 - low0), np.inf)
         missed = low1 - self.low * (low1 - low0) <= target  # at the smallest w of all
         smallest = np.where(missed, self.low, smallest)
-        width = max(self.high - self.low, 1e-12)
-        self._which = np.clip(np.floor((smallest - self.low) / width * _SHARES - 1e-9), 0, _SHARES).astype(
-            int
-        )
+        step = max(self.high - self.low, 1e-12) / _SHARES
+        self._which = np.clip(np.floor((smallest - self.low) / step - 1e-9), 0, _SHARES).astype(int)
         # Cells further down than the last one that misses the target at all w have a smaller probability.
         columns = np.arange(len(low1))
         last = np.where(missed, columns, 0).max(axis=1, keepdims=True)

@@ -12,22 +12,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp import files
 from nacp._types import Floats, Ints
 from nacp.audit.checked_labels import open_clean
 from nacp.calibration import Calibration
 from nacp.checks import check_flag
 from nacp.coverage.curve import inverse_of
 from nacp.errors import InputError
-from nacp.files import (
-    calibration_of,
-    document_of,
-    plain,
-    read_document,
-    reading,
-    stored_basis,
-    stored_noise,
-    write_document,
-)
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.noise import Noise, NoiseBasis, NoiseLike, Unsaid, basis_of, noise_for
 from nacp.points import Rows, check_given
@@ -59,7 +50,9 @@ class Labelling(NamedTuple):
     def from_dict(cls, stored: dict[str, Any], k: int) -> Labelling:
         """Return what a file holds."""
         known = check_flag("known", stored["known"])
-        return cls(stored_noise(stored["noise"], k), stored_basis("basis", stored["basis"]), known)
+        return cls(
+            files.stored_noise(stored["noise"], k), files.stored_basis("basis", stored["basis"]), known
+        )
 
 
 class Shares:
@@ -186,11 +179,11 @@ class Follower(ABC):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state and the calibration to a JSON file, replaced if it exists; `load` reads it."""
         document = {"format": self._format, "version": self._version}
-        labelling = {name: plain(each) for name, each in self._labelling._asdict().items()}
-        document |= {"calibration": document_of(self.calibration), "labelling": labelling}
+        labelling = {name: files.plain(each) for name, each in self._labelling._asdict().items()}
+        document |= {"calibration": files.document_of(self.calibration), "labelling": labelling}
         with self._lock:
             document |= self._state()
-        write_document(path, document)
+        files.write_document(path, document)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, score: Any = None) -> Self:
@@ -198,9 +191,9 @@ class Follower(ABC):
 
         A custom score is not in the file: pass its function as `score`.
         """
-        document = read_document(path, f"file of {cls.__name__}", (cls._format,), cls._version)
-        with reading(path):
-            calibration = calibration_of(document["calibration"], score)
+        document = files.read_document(path, f"file of {cls.__name__}", (cls._format,), cls._version)
+        with files.reading(path):
+            calibration = files.calibration_of(document["calibration"], score)
             found = cls.__new__(cls)
             found._restore(calibration, Labelling.from_dict(document["labelling"], calibration.k), document)
         return found

@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nacp import files
 from nacp._types import Ints
 from nacp.calibrate import chosen_guarantee
 from nacp.calibration import Calibration, calibrations, warn_of_obstacles
@@ -21,19 +22,6 @@ from nacp.coverage.curve import RULES, Rule
 from nacp.coverage.grid import CELLS, COARSE, GRID
 from nacp.coverage.tally import MOST_POINTS, PART, Tally, Weights
 from nacp.errors import InputError
-from nacp.files import (
-    File,
-    check_storable,
-    plain,
-    read_numbers,
-    reading,
-    stored_basis,
-    stored_k,
-    stored_noise,
-    stored_score,
-    stored_widths,
-    write_numbers,
-)
 from nacp.guarantees import Guarantee
 from nacp.noise import NoiseLike, as_noise, basis_of, noise_for
 from nacp.points import check_classes, check_given, column_names, open_rows, warn_of_repeats
@@ -317,16 +305,16 @@ class Calibrator:
     def __repr__(self) -> str:
         return f"Calibrator({self.k}, noise={self.noise!r}, score={self.score!r}, n={self.n:,})"
 
-    def save(self, path: File) -> None:
+    def save(self, path: files.File) -> None:
         """Write the state to a file, which is replaced if it exists; `Calibrator.load` reads it.
 
         The file holds a line of JSON, whole numbers, and a checksum, and no pickle.
         """
         if not self.k:
             raise InputError("k", "is not known before the first batch", remedy="pass k=")
-        check_storable(self.classes)
-        values = {name: plain(getattr(self, name)) for name in _SETTINGS}
-        values |= {"noise_basis": plain(self._basis), "grid": _grid_digest(), "n": self.n}
+        files.check_storable(self.classes)
+        values = {name: files.plain(getattr(self, name)) for name in _SETTINGS}
+        values |= {"noise_basis": files.plain(self._basis), "grid": _grid_digest(), "n": self.n}
         values["looks"] = [self._looks, self._looked_at]
         arrays, counts = dict[str, Ints](), self._counts
         if counts is not None:
@@ -334,21 +322,24 @@ class Calibrator:
             for i, tally in enumerate(counts.tallies):
                 kept = {f"{name} {i}": getattr(tally, name) for name in (*_REQUIRED, *_OPTIONAL)}
                 arrays |= {name: each for name, each in kept.items() if each is not None}
-        write_numbers(path, {"format": _FORMAT, "version": _VERSION} | values, arrays)
+        files.write_numbers(path, {"format": _FORMAT, "version": _VERSION} | values, arrays)
 
     @classmethod
-    def load(cls, path: File, *, score: Score | Callable[..., Any] | None = None) -> Calibrator:
+    def load(cls, path: files.File, *, score: Score | Callable[..., Any] | None = None) -> Calibrator:
         """Read a state that `save` wrote; a file that is damaged or not of this kind is refused.
 
         Nothing in the file is executed. A custom score is not in the file: pass its function as `score`.
         """
-        document, arrays = read_numbers(path, "file of a Calibrator", (_FORMAT,), _VERSION)
-        with reading(path):
-            k = stored_k(document["k"])
-            noise, score = stored_noise(document["noise"], k), stored_score(dict(document["score"]), score)
+        document, arrays = files.read_numbers(path, "file of a Calibrator", (_FORMAT,), _VERSION)
+        with files.reading(path):
+            k = files.stored_k(document["k"])
+            noise, score = (
+                files.stored_noise(document["noise"], k),
+                files.stored_score(dict(document["score"]), score),
+            )
             options = {name: document[name] for name in ("classes", "normalize", "from_logits")}
             found = cls(k, noise=noise, score=score, **options)
-            found._basis = stored_basis("noise_basis", document["noise_basis"])
+            found._basis = files.stored_basis("noise_basis", document["noise_basis"])
             if document["grid"] != _grid_digest():
                 remedy = "count the points again, or use the version that wrote it"
                 raise InputError("grid", "is not that of this nacp", remedy=remedy)
@@ -360,7 +351,7 @@ class Calibrator:
     def _stored_counts(self, document: dict[str, Any], arrays: dict[str, Any]) -> Chunk:
         """Return the counts in a file; refuse those that do not have the form of any points' counts."""
         n, several = check_count("n", document["n"], 1), check_flag("several", document["several"])
-        widths = stored_widths("widths", document["widths"])
+        widths = files.stored_widths("widths", document["widths"])
         tallies, part = [], PART if several else 1.0
         for i, weights in enumerate(weights_under(self.noise, self.k, several).values()):
             counted = {name: arrays[f"{name} {i}"] for name in _REQUIRED}
