@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -62,16 +63,21 @@ def refused(words, read, *arguments, **options):
     assert words in str(caught.value)
 
 
+def like(classes=None, k=None):
+    """What has these classes, as a calibration."""
+    return SimpleNamespace(classes=classes, k=k)
+
+
 def labels_of(name, classes=None, **options):
     """The labels in a file, beside probabilities without names."""
     np.save("known.npy", PROBS)
-    return read_points("known.npy", name, classes=classes, **options).labels
+    return read_points("known.npy", name, like=like(classes), **options).labels
 
 
 def clean_of(name, classes=None):
     np.save("known.npy", PROBS)
     np.save("known-labels.npy", LABELS)
-    return read_points("known.npy", "known-labels.npy", clean=name, classes=classes).clean
+    return read_points("known.npy", "known-labels.npy", clean=name, like=like(classes)).clean
 
 
 def probs_of(name, **options):
@@ -383,9 +389,9 @@ def test_numbers_in_a_header_are_names_unless_they_are_the_places(header):
         assert [classes[i] for i in matrix.argmax(axis=1)] == read.tolist() == [str(y) for y in labels]
     # Classes known by number are found where the header says; names in another order are put in order.
     if sorted(header) == list(range(k)):
-        assert probs_of("p.csv", k=k).argmax(axis=1).tolist() == labels
+        assert probs_of("p.csv", like=like(k=k)).argmax(axis=1).tolist() == labels
     known = sorted(header)
-    assert [known[i] for i in probs_of("p.csv", classes=known).argmax(axis=1)] == labels
+    assert [known[i] for i in probs_of("p.csv", like=like(known)).argmax(axis=1)] == labels
 
 
 @pytest.mark.parametrize("first", ["0", "2", "5", "1.5"])
@@ -434,12 +440,12 @@ def test_labels_beside_probabilities_need_a_header_and_may_stand_first():
 
 def test_known_classes_are_found_among_other_columns():
     write("all.csv", [["remark", *NAMES[::-1], "x"], *beside(IDS, PROBS[:, ::-1].tolist(), NAMED)])
-    assert np.array_equal(probs_of("all.csv", classes=NAMES).astype(np.float32), PROBS)
+    assert np.array_equal(probs_of("all.csv", like=like(NAMES)).astype(np.float32), PROBS)
     write("p.csv", [["file", "ant", "bee", "Dög"], *beside(IDS, ROWS)])
     words = "p.csv has no column 'dög' (did you mean 'Dög'?); its columns are file, ant"
-    refused(words, probs_of, "p.csv", classes=NAMES)
+    refused(words, probs_of, "p.csv", like=like(NAMES))
     write("percent.csv", [[10, 0, 90], [33.3, 33.3, 33.4]])
-    refused("percent.csv has no column '1'", probs_of, "percent.csv", k=3)
+    refused("percent.csv has no column '1'", probs_of, "percent.csv", like=like(k=3))
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])

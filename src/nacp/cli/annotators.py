@@ -12,7 +12,7 @@ import nacp
 from nacp._types import Array
 from nacp.cli import options
 from nacp.cli.formats import ARRAYS, STDIN, checked, escaped, kind, split_key
-from nacp.cli.inputs import ID, read_annotations, read_class_list, read_column, read_lines
+from nacp.cli.inputs import read_annotations, read_class_list
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import complain, progress_of, show
 from nacp.errors import InputError
@@ -159,7 +159,7 @@ def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | Non
     Returned is a message that says what was written.
     """
     table = votes if isinstance(votes, LabelTable) else from_matrix(votes)
-    order = None if items is None else _read_items(items)
+    order = None if items is None else [each for each in read_class_list(items) if each]
     if order is not None:
         known = {str(each) for each in table.items}
         unknown = [each for each in dict.fromkeys(order) if each not in known]
@@ -184,13 +184,6 @@ def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | Non
     empty = cells[1].count("")
     left = f"; {empty:,} of {len(cells[1]):,} items have none: calibrate with --drop-unlabelled"
     return f"Written: {path}, the labels{left if empty else ''}"
-
-
-def _read_items(name: str) -> list[str]:
-    """Read the names of the items."""
-    if split_key(name)[1] is not None:
-        return [str(each) for each in read_column(name, ID).values]
-    return [line for line in read_lines(name) if line.strip()]
 
 
 def _storable(labels: Array, absent: str = "-1") -> Array:

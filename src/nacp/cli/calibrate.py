@@ -24,12 +24,10 @@ from nacp.wrapping import counted
     "calibrate",
     "nacp calibrate probs.npy labels.npy --noise 0.2",
     "nacp calibrate data.npz:probs data.npz:noisy --noise 0.2 --score raps --guarantee pac -o cal.json",
-    "nacp calibrate points.csv points.csv:label --noise 0.2",
     "nacp calibrate probs.npy labels.csv --noise matrix.csv --classes names.txt",
-    "nacp calibrate probs.npy labels.npy --noise 0.2 --noise-interval 0.15 0.25",
     "nacp calibrate probs.npy labels.csv --clean checked.csv",
     "nacp calibrate probs.npy labels.csv --audit to-check.csv",
-    "nacp calibrate probs.npy labels.csv --noise 0.2 --groups points.csv:hospital",
+    "nacp calibrate points.csv points.csv:label --noise 0.2 --groups points.csv:hospital",
 )
 def calibrate_command(
     sample: Sample,

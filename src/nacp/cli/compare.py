@@ -14,7 +14,6 @@ from nacp.cli.terminal import progress_of, show
 
 @command(
     "compare",
-    "nacp compare probs.npy labels.npy --noise 0.2",
     "nacp compare probs.npy labels.npy --noise 0.2 --score hps --guarantee pac --guarantee nacp",
     "nacp compare probs.npy labels.csv --clean checked.csv",
     "nacp compare probs.npy labels.npy --noise 0.2 --test-probs test.npy --test-labels truth.npy",

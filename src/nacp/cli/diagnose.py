@@ -19,7 +19,6 @@ from nacp.wrapping import on_one_line
     "diagnose",
     "nacp diagnose cal.json probs.npy labels.npy",
     "nacp diagnose cal.json probs.npy labels.npy --clean checked.csv",
-    "nacp diagnose cal.json probs.npy labels.npy --groups groups.csv",
 )
 def diagnose_command(
     calibration: options.Cal,
@@ -42,16 +41,8 @@ def diagnose_command(
     """
     cal: Any = nacp.load(calibration)
     with progress_of(f"reading {probs}") as say:
-        points = read_points(
-            probs,
-            labels,
-            classes=cal.classes,
-            k=cal.k,
-            clean=clean,
-            groups=groups,
-            id=id,
-            drop=drop_unlabelled,
-        )
+        more: dict[str, Any] = {"clean": clean, "groups": groups, "id": id, "drop": drop_unlabelled}
+        points = read_points(probs, labels, like=cal, **more)
         given: dict[str, Any] = {"level": level}
         if groups is not None:
             given["groups"] = points.groups

@@ -39,11 +39,9 @@ _MEANINGS = {
 @command(
     "evaluate",
     "nacp evaluate cal.json test.npy truth.npy",
-    "nacp evaluate cal.json test.csv test.csv:truth",
-    "nacp evaluate cal.json test.npy truth.npy --groups test.csv:hospital",
+    "nacp evaluate cal.json test.csv test.csv:truth --groups test.csv:hospital",
     "nacp evaluate cal.json test.npy noisy.npy --noise 0.2",
     "nacp evaluate cal.json test.csv --clean test.csv:checked",
-    "nacp evaluate cal.json test.npz:probs test.npz:labels --json",
 )
 def evaluate_command(
     calibration: options.Cal,
@@ -81,16 +79,8 @@ def evaluate_command(
     repeat_warnings(cal)
     with progress_of(f"reading {probs}"):
         noise = model.read_noise(cal.k, cal.classes, optional=True, labels=labels or "")
-        points = read_points(
-            probs,
-            labels,
-            classes=cal.classes,
-            k=cal.k,
-            clean=clean,
-            groups=groups,
-            id=id,
-            true=noise is UNSAID and clean is None,
-        )
+        are_true = noise is UNSAID and clean is None
+        points = read_points(probs, labels, like=cal, clean=clean, groups=groups, id=id, true=are_true)
         matrix, true = points.probs, None if labels is None else points.labels
         places = places_of(cal, points.groups, groups) if isinstance(cal, nacp.GroupedCalibration) else None
         measured: Any = points.groups

@@ -42,13 +42,17 @@ class Points(NamedTuple):
     groups: Array | Mapping[Any, Any] | None = None
     ids: list[str] | None = None
 
+    @property
+    def k(self) -> int:
+        """The number of classes."""
+        return int(self.probs.shape[1])
+
 
 def read_points(
     probs: str,
     labels: str | None = None,
     *,
-    classes: Sequence[Any] | None = None,
-    k: int | None = None,
+    like: Any = None,
     names: str | None = None,
     clean: str | None = None,
     groups: str | None = None,
@@ -62,8 +66,8 @@ def read_points(
     ----------
     probs, labels, clean, groups : str
         Files, or ``file:column``; several may be columns of the same table.
-    classes, k
-        The classes of a calibration. Columns are put in their order.
+    like : Calibration or Points, optional
+        What has the classes. Columns are put in their order.
     names : str, optional
         A file of the class names.
     id : str, optional
@@ -78,8 +82,7 @@ def read_points(
     given = [probs, labels, clean, groups]
     if given.count(STDIN) > 1:
         raise InputError("standard input", "can be read once only: give a file for probs or for labels")
-    if labels is not None and clean is not None:
-        refuse_same(labels, clean)
+    classes, k = (None, None) if like is None else (like.classes, like.k)
     classes = read_class_list(names) if names is not None else classes
     called = TRUE if true else LABEL
     beside = [(labels, called), (clean, TRUE), (groups, GROUP)]
@@ -92,25 +95,22 @@ def read_points(
             rows = Rows(column.file, rows.n, column.ids)  # the labels name the rows
         read, there, keep = rows.aligned(column, known)
         if not keep.all():
-            lost = (
-                ""
-                if rows.ids is None
-                else f", such as {few([rows.ids[i] for i in np.flatnonzero(~keep)], 3)}"
-            )
+            lost = few([(rows.ids or [])[i] for i in np.flatnonzero(~keep)], 3)
             left = f"{(~keep).sum():,} of {counted(rows.n, 'row')} of {split_key(probs)[0]}"
-            complain(f"Left out: {left} that {split_key(labels)[0]} does not have{lost}.")
+            complain(f"Left out: {left} that {split_key(labels)[0]} does not have, such as {lost}.")
         if not there[keep].all():
             if not drop:
                 raise no_label(column.file, ~there & keep)
             complain(f"Left out: {(keep & ~there).sum():,} of {counted(rows.n, 'row')} without a label.")
             keep &= there
         if k is not None and classes is None and read.dtype.kind in "US":
-            problem = (
-                f"holds names such as {str(read.flat[0])!r}, but the classes of the calibration have none"
-            )
+            problem = f"holds names, as {str(read.flat[0])!r}, but the classes of the calibration have none"
             raise InputError(labels, problem, remedy="calibrate with --classes FILE")
     if clean is not None:
-        checked = rows.optional(read_column(clean, TRUE, rows, known, id), known)[keep]
+        checks = read_column(clean, TRUE, rows, known, id)
+        if labels is not None:
+            refuse_same(column, checks)
+        checked = rows.optional(checks, known)[keep]
     if groups is not None:
         found = read_groups(groups, rows, classes, id)
         grouping = found if isinstance(found, Mapping) else found[keep]
@@ -227,6 +227,7 @@ class Column(NamedTuple):
     values: Array
     ids: list[str] | None = None
     first_line: int = 0  # the line of its first value, if the file is a text table
+    title: str | None = None
 
 
 @dataclass(frozen=True)
@@ -308,11 +309,8 @@ def read_column(
     """
     path, key = split_key(name)
     if kind(path) in ARRAYS:
-        return Column(
-            name,
-            formats.read_array(path, key, (*called, *LABEL)),
-            _array_ids(path, key, id),
-        )
+        values = formats.read_array(path, key, (*called, *LABEL))
+        return Column(name, values, _array_ids(path, key, id), title=key or "labels")
     table = open_table(path, key)
     if table.header is None:
         if key is not None or table.width != 1:
@@ -320,10 +318,10 @@ def read_column(
         return Column(str(path), np.array(table.cells(0)))
     if table.width > 1 or not isinstance(table, formats.TextTable):
         at = id_at(table.header, id, (), known=True, key=key)
-        cells = table.cells(_label_at(table, key, called, at))
+        place = _label_at(table, key, called, at)
         same = rows is not None and split_key(rows.file)[0] == path
         ids = None if at is None or same else _ids_of(table, at)
-        return Column(str(path), np.array(cells), ids, 2)
+        return Column(str(path), np.array(table.cells(place)), ids, 2, table.header[place])
     cells, n = [table.header[0], *table.cells(0)], None if rows is None else rows.n
     headed = key is not None or _is_title(cells, called, n, classes)
     if key is not None:
@@ -472,7 +470,6 @@ def read_pairs(
     noisy: str, true: str, classes: Sequence[Any] | None = None, id: str | None = None
 ) -> tuple[Array, Array, int]:
     """Read noisy and true labels of the items that have both; return them with the number of all items."""
-    refuse_same(noisy, true)
     column = read_column(noisy, LABEL, None, classes or (), id)
     if column.values.ndim != 1 or not len(column.values):
         raise InputError(noisy, "must hold a label for each item", found=column.values.shape)
@@ -480,30 +477,22 @@ def read_pairs(
     values, there = _labels(column, known)
     if classes is None and values.dtype.kind in "US":
         raise InputError(noisy, "holds names: pass --classes FILE with all of them in order")
-    clean = rows.optional(read_column(true, TRUE, None, known, id), known)
+    checks = read_column(true, TRUE, None, known, id)
+    refuse_same(column, checks)
+    clean = rows.optional(checks, known)
     both = there & np.array([each is not None for each in clean], dtype=bool)
     if not both.any():
         raise InputError(true, "has no label for an item that has a noisy one")
     return values[both], np.array(clean[both].tolist()), rows.n
 
 
-def refuse_same(noisy: str, true: str) -> None:
+def refuse_same(noisy: Column, true: Column) -> None:
     """Refuse to take one column for the noisy labels and for the true ones."""
-    if _place_of(noisy, LABEL) == _place_of(true, TRUE):
-        raise InputError(
-            true,
-            "is given twice, as the labels and as the true labels",
-            remedy="name the columns, as in labels.csv:noisy labels.csv:checked",
-        )
-
-
-def _place_of(name: str, called: Sequence[str]) -> tuple[Path, str | None]:
-    """Return which column or array of which file is meant."""
-    path, key = split_key(name)
-    if key is None and kind(path) not in ARRAYS and path.is_file():
-        table = open_table(path)
-        key = None if table.header is None else table.header[_label_at(table, None, called)]
-    return path.resolve(), key or "labels"
+    files = [split_key(each.file)[0].resolve() for each in (noisy, true)]
+    if files[0] == files[1] and noisy.title == true.title:
+        problem = "is given twice, as the labels and as the true labels"
+        remedy = "name the columns, as in labels.csv:noisy labels.csv:checked"
+        raise InputError(true.file, problem, remedy=remedy)
 
 
 def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array | LabelTable:

@@ -101,9 +101,7 @@ def privacy_command(
 ) -> None:
     """Of labels made private by randomised response: known exactly."""
     check_output(str(out))
-    with progress_of("computing"):
-        found = nacp.noise_from_privacy(epsilon, k)
-    _write(found, out)
+    _write(nacp.noise_from_privacy(epsilon, k), out)
 
 
 def _write(found: nacp.NoiseEstimate, out: Path) -> None:

@@ -17,8 +17,7 @@ from nacp.cli.terminal import progress_of, show
     "nacp plan --k 1000 --noise 0.2 --alpha 0.1 --excess 0.02",
     "nacp plan --k 10 --noise matrix.npy --n 5000",
     "nacp plan --k 10 --noise 0.1 --n 5000 --checked 500",
-    "nacp plan --k 10 --noise 0.2 --n 5000 --groups shares.json",
-    "nacp plan --k 10 --noise 0.2 --n 5000 --by class --simultaneous",
+    "nacp plan --k 10 --noise 0.2 --n 5000 --groups shares.json --simultaneous",
 )
 def plan_command(
     k: Annotated[int, typer.Option("--k", help="The number of classes.", show_default=False)],

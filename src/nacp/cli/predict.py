@@ -51,7 +51,7 @@ def predict_command(
     if with_probs and lowest:
         raise InputError("with_probs", f"has no effect: {probs} holds scores, not probabilities")
     with progress_of(f"reading {probs}"):
-        points = read_points(probs, classes=cal.classes, k=cal.k, groups=groups, id=id)
+        points = read_points(probs, like=cal, groups=groups, id=id)
         places = places_of(cal, points.groups, groups)
     matrix, names = points.probs, points.ids
     sizes = [0, 0]

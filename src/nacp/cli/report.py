@@ -20,10 +20,7 @@ from nacp.errors import InputError
     "report",
     "nacp report cal.json probs.npy labels.npy",
     "nacp report probs.npy labels.npy --noise 0.2",
-    "nacp report cal.npz:probs cal.npz:noisy --noise 0.2 --score raps "
-    "--test-probs test.npz:probs --test-labels test.npz:labels",
-    "nacp report probs.npy labels.csv --clean checked.csv",
-    "nacp report probs.npy labels.npy --noise 0.2 --by class --small all",
+    "nacp report probs.npy labels.csv --clean checked.csv --test-probs test.npy --test-labels truth.npy",
     "nacp report probs.csv labels.csv --noise 0.2 --descriptions texts.txt --title 'Our labels'",
 )
 def report_command(

@@ -9,14 +9,7 @@ import typer
 from nacp.cli.commands import command
 from nacp.cli.terminal import SETTINGS, progress_bar, show
 from nacp.paper import figures
-from nacp.paper.experiments import (
-    DIRECT_SPLITS,
-    EXPERIMENTS,
-    SWEEP_SPLITS,
-    NothingToRun,
-    Run,
-    Setting,
-)
+from nacp.paper.experiments import DIRECT_SPLITS, EXPERIMENTS, SWEEP_SPLITS, NothingToRun, Run, Setting
 from nacp.paper.reproduce import NAMES, Name, reproduce
 from nacp.paper.sources import left_out
 

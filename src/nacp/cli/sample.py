@@ -68,12 +68,9 @@ class Sample(PointFiles, SampleOptions):
         """
         if self.audit is not None and self.clean is not None:
             raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
-        known = {} if cal is None else {"classes": cal.classes, "k": cal.k}
-        found, given = self.read(clean=self.clean, groups=groups, drop=self.drop_unlabelled, **known)
+        found, given = self.read(clean=self.clean, groups=groups, drop=self.drop_unlabelled, like=cal)
         optional = any(each is not None for each in (self.clean, self.audit, cal))
-        given["noise"] = self.read_noise(
-            found.probs.shape[1], found.classes, optional=optional, labels=self.labels
-        )
+        given["noise"] = self.read_noise(found.k, found.classes, optional=optional, labels=self.labels)
         given["random_state"] = self.random_state
         if self.clean is not None:
             given["clean"] = found.clean
@@ -139,9 +136,7 @@ class TestPoints:
                 if given is not None:
                     raise InputError(name, "needs --test-probs, the probabilities of the same points")
             return {"test_probs": None, "test_labels": None}
-        known = {"classes": points.classes, "k": points.probs.shape[1]}
-        found = read_points(self.test_probs, self.test_labels, groups=groups, true=True, **known)
+        found = read_points(self.test_probs, self.test_labels, groups=groups, true=True, like=points)
         labels = None if self.test_labels is None else found.labels
-        return {"test_probs": found.probs, "test_labels": labels} | (
-            {} if groups is None else {"test_groups": found.groups}
-        )
+        by_group = {} if groups is None else {"test_groups": found.groups}
+        return {"test_probs": found.probs, "test_labels": labels} | by_group
