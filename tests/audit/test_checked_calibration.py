@@ -28,6 +28,18 @@ def test_with_checked_labels_alone_groups_are_those_of_all_rows(points):
         assert some.thresholds[half] == alone.thresholds[0]
 
 
+def test_a_refusal_states_how_many_checked_labels_a_group_needs(points):
+    probs, truth, noisy = points
+
+    def calibrated(few: int) -> nacp.GroupedCalibration:
+        checked = np.concatenate([np.arange(0, 2 * few, 2), np.arange(1, 300, 2)])
+        return nacp.calibrate(probs, noisy, clean=(checked, truth[checked]), groups=np.arange(300) % 2)
+
+    with pytest.raises(nacp.InputError, match="29 at the least are needed; pass"):  # 0.9^29 < 0.05
+        calibrated(28)
+    assert not calibrated(29).infinite
+
+
 def test_with_checked_labels_each_group_has_its_own(points):
     probs, truth, noisy = points
     groups = np.arange(len(noisy)) % 2

@@ -443,7 +443,7 @@ def _too_small(result: GroupedCalibration) -> InputError:
     each = (f"{name!r} ({counted(_points_of(groups[name]), what)})" for name in result.infinite)
     needed = first.guarantee.points_needed(result.noise, result.k, result.alpha, of_classes=of_classes)
     about = f": {first.obstacle}"
-    if needed is not None and _points_of(first) < needed:
+    if needed is not None and _points_of(first) < needed and not checked:
         about = f"; a group needs about {counted(needed, what)}"
     pools = len(result.infinite) > 1 and not checked
     pools &= first.guarantee.takes_groups_of_classes or not of_classes
