@@ -553,7 +553,7 @@ def test_annotators_as_pandas_writes_them(files):
         ("bare.csv", "begins with 0,1,2, which may be a header or labels"),
         ("loose.csv", "seems to number its rows"),
         ("many.csv", "seems to number its rows"),
-        ("named.csv:a", "give it without :a"),
+        ("named.csv:a", "named.csv:a does not exist"),
     ):
         assert said in done("annotators", name, code=2)
 

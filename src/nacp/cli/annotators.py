@@ -11,8 +11,8 @@ import typer
 import nacp
 from nacp._types import Array
 from nacp.cli import options
-from nacp.cli.formats import ARRAYS, STDIN, checked, escaped, kind, split_key
-from nacp.cli.inputs import read_annotations, read_class_list
+from nacp.cli.formats import ARRAYS, PARQUET, checked, escaped, kind, split_key
+from nacp.cli.inputs import read_class_list, read_matrix
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import complain, progress_of, show
 from nacp.errors import InputError
@@ -27,7 +27,6 @@ EXAMPLES = (
     "nacp calibrate probs.npy labels.npz --noise noise.json --classes names.txt",
     "nacp noise annotators answers.csv --item image --annotator who --label answer --classes names.txt",
 )
-_TABLES = (".csv", ".tsv", ".parquet")  # with a row for each label, or a column for each annotator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,16 +136,14 @@ def read_table(
     if given["label"] is not None and "," in given["label"]:
         given["label"] = [column.strip() for column in given["label"].split(",")]
     given["predictions"] = given["predictions"] or None
-    described = any(value is not None for value in given.values())
-    plain = kind(path) in (*ARRAYS, *_TABLES) or name == STDIN
-    long = kind(path) in _TABLES and key is None and is_long_file(checked(path))
-    if described or not plain or long:
-        table = read(checked(path), **given)
-    else:
-        labels = read_annotations(name, classes)
+    wide = kind(path) == PARQUET and (key is not None or not is_long_file(checked(path)))
+    if (wide or kind(path) in ARRAYS) and all(value is None for value in given.values()):
+        labels = read_matrix(name, "labels")[0]
         if expert is None:
             return labels
-        table = labels if isinstance(labels, LabelTable) else from_matrix(labels)
+        table = from_matrix(labels)
+    else:
+        table = read(checked(Path(name)), classes=classes, **given)
     try:
         return table if expert is None else table.with_checked(expert)
     except InputError as error:

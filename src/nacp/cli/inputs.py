@@ -15,8 +15,7 @@ from nacp.cli import formats
 from nacp.cli.formats import ARRAYS, STDIN, TEXTS, Table, are_whole, few, kind, meant, open_table, split_key
 from nacp.cli.terminal import complain
 from nacp.errors import InputError
-from nacp.labels import LabelTable
-from nacp.labels.label_matrix import ABSENT, from_cells
+from nacp.labels.label_matrix import ABSENT
 from nacp.points import is_missing, no_label
 from nacp.wrapping import counted
 
@@ -493,19 +492,6 @@ def refuse_same(noisy: Column, true: Column) -> None:
         problem = "is given twice, as the labels and as the true labels"
         remedy = "name the columns, as in labels.csv:noisy labels.csv:checked"
         raise InputError(true.file, problem, remedy=remedy)
-
-
-def read_annotations(name: str, classes: Sequence[str] | None = None) -> Array | LabelTable:
-    """Read labels by several annotators: a row per item, a column per annotator."""
-    path, key = split_key(name)
-    if kind(path) not in TEXTS and name != STDIN:
-        return read_matrix(name, "labels")[0]
-    if key is not None:
-        raise InputError(str(path), "is read whole, a column per annotator", remedy=f"give it without :{key}")
-    try:
-        return from_cells(list(formats.TextTable(path).rows()), classes)
-    except InputError as error:
-        raise error.about(str(path)) if error.argument == "labels" else error from None
 
 
 # Class names

@@ -44,6 +44,7 @@ def read(
     annotator: str | None = None,
     label: str | Sequence[str] | None = None,
     checked: str | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> LabelTable:
     """Read the labels that a labelling tool exported.
 
@@ -60,6 +61,8 @@ def read(
         models (predictions, suggestions) count, too.
     item, annotator, label, checked : str, optional
         The columns, as in `from_records`; the first also for Label Studio and Argilla.
+    classes : sequence, optional
+        The classes, if they are known: they tell a first row of labels from a header.
 
     Returns
     -------
@@ -94,7 +97,7 @@ def read(
             raise InputError(unused[0], f"has no use for a file in the format {found}")
         if found == "matrix":
             texts = _is_table(content) and all(isinstance(cell, str) for row in content for cell in row)
-            return from_cells(content) if texts else from_matrix(content)
+            return from_cells(content, classes) if texts else from_matrix(content)
         records = _as_records(content)
         if found == "records":
             return from_records(records, **columns)
