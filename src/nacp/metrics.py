@@ -134,7 +134,7 @@ class Evaluation:
         return {name.replace("_", " "): _written(getattr(self, name)) for name in names}
 
     def _repr_html_(self) -> str:
-        from nacp.show.html import card, facts
+        from nacp.show.html import card, table
 
         told = self._told()
         for name, level, (low, high) in (
@@ -142,7 +142,8 @@ class Evaluation:
             ("mean size", 0.95, self.size_interval),
         ):
             told[name] += f" ({100 * level:.4g}%: {low:.6g} to {high:.6g})"
-        return card("Evaluation", facts(told.items())) + (self.groups._repr_html_() if self.groups else "")
+        groups = self.groups._repr_html_() if self.groups else ""
+        return card("Evaluation", table((), told.items(), left=(0, 1))) + groups
 
 
 def evaluate(

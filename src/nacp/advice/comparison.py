@@ -201,10 +201,6 @@ def compare(
     progress : callable, optional
         Called as ``progress(done, total)`` after each combination.
 
-    Returns
-    -------
-    Comparison
-
     Warns
     -----
     NoiseModelWarning
@@ -254,14 +250,18 @@ def compare(
     for score in scores:
         points = ScoredPoints.of(*given, as_score(score), random_state, **options)
         for guarantee, labels_used in pairs:
-            all_right = points.by_model and points.noise is None
+            all_right, reason = points.by_model and points.noise is None, None
+            if labels_used == NOISY:
+                reason = guarantee.applies(None if guarantee.only_as_given else points.noise, crossing)
+            elif not guarantee.takes_checked:
+                reason = "cannot be found from checked labels, and no noise model is given"
             row = ComparisonRow(
                 score=score if isinstance(score, str) else repr(score),
                 guarantee=guarantee.name,
                 promise=(guarantee.promise if labels_used == NOISY else guarantee.promise_checked)(alpha),
                 promises_truth=guarantee.promises_truth or (guarantee.only_as_given and all_right),
                 labels=labels_used,
-                reason=points.refusal(guarantee, labels_used, crossing),
+                reason=reason,
             )
             if row.reason is None:
                 with warnings.catch_warnings():
@@ -338,14 +338,6 @@ class ScoredPoints:
             guess = guessing_noise(sample, noise, audit.pilot)
             checked = CheckedSample(sample, audit, guess.matrix(rows.k))
         return cls(sample, not isinstance(noise, Unsaid), model, checked)
-
-    def refusal(self, guarantee: Guarantee, labels: str, crossing: Rule) -> str | None:
-        """Return why a guarantee does not apply to these labels, if it does not."""
-        if labels == NOISY:
-            return guarantee.applies(None if guarantee.only_as_given else self.noise, crossing)
-        if guarantee.takes_checked:
-            return None
-        return "cannot be found from checked labels, and no noise model is given"
 
     def checked_estimates(self, thresholds: Floats, alpha: float) -> Floats | None:
         """Return the coverage at native thresholds, estimated from checked labels, if there are any."""

@@ -1,12 +1,8 @@
 """Test whether the noise model of a calibration can be right, with or without checked labels.
 
-If the model is right, ``sum over l of W[y, l] h(x, l)`` has the mean ``E h(x, true label)`` for every h, so a
-region of (x, label) pairs whose estimated share is negative refutes the model. Half of the points find the
-regions and the other half test them, and vice versa: the level is exact.
-
-With checked labels the model's claim of coverage is tested, too, at a threshold that does not depend on the
-points compared, by bets on the differences between checked labels and the mean shares of batches of points.
-The proofs: docs/guarantees.md, S4 and S6.
+The tests of regions: `nacp.advice.regions`. With checked labels the model's claim of coverage is tested, too,
+at a threshold that does not depend on the points compared, by bets on the differences between checked labels
+and the mean shares of batches of points. The proofs: docs/guarantees.md, S4 and S6.
 """
 
 from __future__ import annotations

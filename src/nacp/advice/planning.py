@@ -212,10 +212,6 @@ def plan(
     by, simultaneous
         As in `calibrate`.
 
-    Returns
-    -------
-    Plan
-
     Examples
     --------
     >>> import nacp

@@ -1,6 +1,7 @@
 """Regions of (x, label) pairs in which a noise model estimates a negative share of true labels.
 
-Half of the points find the regions, the other half test whether the share is negative, and vice versa.
+If the model is right, ``sum over l of W[y, l] h(x, l)`` has the mean ``E h(x, true label)`` for every h, so a
+negative share refutes it. Half of the points find the regions, the other half test them, and vice versa.
 """
 
 import math

@@ -89,10 +89,6 @@ def sensitivity(
     shifts : sequence of float, optional
         The errors of the stated rate; by default up to 0.05 both ways, as far as the model allows.
 
-    Returns
-    -------
-    Sensitivity
-
     Examples
     --------
     >>> import nacp

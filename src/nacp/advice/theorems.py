@@ -75,19 +75,15 @@ def compare_with_noisy_cp(
     """Compare the sizes of noise-aware sets and of those of Noisy-CP: Theorem 3.2.
 
     Noisy-CP takes the ``1 - alpha`` quantile of the noisy labels' scores. If the noise-aware threshold q,
-    without a correction, reaches its target exactly, it is at most that quantile if and only if
-    ``F^r-hat(q) <= 1 - alpha``, that is, if its sets hold at most ``k (1 - alpha)`` labels on average. On a
-    sample, both hold up to one step of the grid. (The paper states it for the threshold of Noisy-CP and
-    proves it for q, which is used here.)
+    without a correction, reaches its target exactly, it is at most that quantile if and only if ``F^r-hat(q)
+    <= 1 - alpha``, that is, if its sets hold at most ``k (1 - alpha)`` labels on average. On a sample, both
+    hold up to one step of the grid. (The paper states it for the threshold of Noisy-CP and proves it for q,
+    which is used here.)
 
     Parameters
     ----------
     probs, labels, noise, alpha, score
         As in `calibrate`; uniform noise.
-
-    Returns
-    -------
-    NoisyComparison
 
     Examples
     --------

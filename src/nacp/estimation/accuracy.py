@@ -93,10 +93,6 @@ def accuracy_by_annotator(
     confidence : float, default=0.95
         Of each interval by itself.
 
-    Returns
-    -------
-    AnnotatorAccuracy
-
     Examples
     --------
     >>> import numpy as np

@@ -1,9 +1,8 @@
 """The noise model from the agreement of several annotators; no true label is needed.
 
-Under uniform noise two annotators agree with probability ``a = s^2 + (1 - s^2)/k``, s = 1 - rate, so the rate
-has a closed form. The number of agreeing pairs is stochastically increasing in s and its distribution is
-computed, so the interval is exact. In checked items the right labels are counted instead, each right with
-probability ``s + (1 - s)/k``. The proof: docs/guarantees.md, S2.
+Under uniform noise two annotators agree with probability ``s^2 + (1 - s^2)/k``, s = 1 - rate. The number of
+agreeing pairs is stochastically increasing in s and its distribution is computed, so the interval is exact.
+In checked items the right labels are counted instead. The proof: docs/guarantees.md, S2.
 """
 
 from __future__ import annotations
@@ -67,10 +66,6 @@ def noise_from_annotators(
         The confidence of the interval of the rate.
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of items that were checked (gold tasks), as in `nacp.calibrate`.
-
-    Returns
-    -------
-    NoiseEstimate
 
     Warns
     -----

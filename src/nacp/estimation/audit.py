@@ -1,8 +1,7 @@
 """The noise model from an audit: a sample whose labels were checked.
 
-Uniform and group models have one rate with an exact interval. A matrix has k(k - 1) unknowns, and a radius
-that depends on the number of labels of each class. An exact test decides whether the audit refutes a model
-with one rate. The proofs: docs/guarantees.md, S1.
+Uniform and group models have one rate with an exact interval, a matrix has a radius. The proofs:
+docs/guarantees.md, S1.
 """
 
 from __future__ import annotations
@@ -66,10 +65,6 @@ def noise_from_audit(
         The confidence of the interval of the rate, which is exact, or of the radius of the matrix.
     random_state : int, default=0
         The seed of the test by which "auto" chooses.
-
-    Returns
-    -------
-    NoiseEstimate
 
     Examples
     --------
@@ -149,10 +144,9 @@ class _Audit(NamedTuple):
 def _refutes(audit: _Audit, index: Ints, seed: int) -> tuple[float, str]:
     """Test "one rate, and any wrong label of the group is equally likely"; return the p-value and words.
 
-    The test is exact. Given the number of wrong labels in groups of each size, any items of that size are
-    equally likely to be the wrong ones, and so is any wrong label of the group: the audit is compared with
-    draws from this distribution, by the likelihood of the best matrix. With groups of several sizes, half of
-    the level is for the test that one rate fits them all.
+    The test is exact. Given the number of wrong labels in groups of each size, the audit is compared with
+    draws of the items and their wrong labels, by the likelihood of the best matrix. With groups of several
+    sizes, half of the level is for the test that one rate fits them all.
     """
     outside, wrong = audit.outside(index), audit.wrong
     if outside:

@@ -57,10 +57,6 @@ def noise_from_model(
         The confidence of the interval; approximate, for many points and a classifier as assumed. An interval
         that is wider than one half, or reaches 1, is refused.
 
-    Returns
-    -------
-    NoiseEstimate
-
     Examples
     --------
     >>> import numpy as np
@@ -147,10 +143,8 @@ def best_rate(probs: Floats, k: int) -> float:
 def fit_rate(probs: Floats, k: int, confidence: float) -> tuple[float, float, tuple[float, float]]:
     """Maximise the log-likelihood ``sum log((1 - e) p_T + e/k)`` over the rate e and the temperature T.
 
-    `probs` are the probabilities of the noisy labels at the inverse temperatures ``exp(LOG_BETAS)``, an array
-    of shape (41, n). Returned are the best rate and log inverse temperature, and the profile-likelihood
-    interval: the rates whose log-likelihood, maximised over temperatures, is within half a chi-squared
-    quantile of the maximum.
+    `probs` has the probabilities of the noisy labels for each of ``exp(LOG_BETAS)``, (41, n). Returned are
+    the best rate and log inverse temperature, and the profile-likelihood interval of the rate.
     """
     from scipy.interpolate import CubicSpline
     from scipy.optimize import brentq

@@ -27,11 +27,10 @@ _INFERRED_MAX = 1000  # classes that a few labels may imply
 
 
 class Votes(NamedTuple):
-    """Labels by several annotators.
+    """Labels by several annotators: a row of `table` for each item, -1 where there is none.
 
-    `table` has a row for each item and a column for each annotator, -1 where there is no label; `known` has
-    the checked labels, -1 for other items. `remark` says so if k was inferred from the labels. If the labels
-    are not `named`, the columns are positions in lists of labels.
+    `known` has the checked labels, -1 for other items. `remark` says so if k was inferred from the labels. If
+    the labels are not `named`, the columns are positions in lists of labels.
     """
 
     table: Ints

@@ -64,10 +64,6 @@ def read(
     classes : sequence, optional
         The classes, if they are known: they tell a first row of labels from a header.
 
-    Returns
-    -------
-    LabelTable
-
     Examples
     --------
     >>> import os, tempfile
@@ -75,7 +71,7 @@ def read(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "answers.csv")
     ...     with open(path, "w") as file:
-    ...         _ = file.write("task;worker;label\\n1;Ann;cat\\n1;Bob;dog\\n")
+    ...         _ = file.write("task;worker;label\n1;Ann;cat\n1;Bob;dog\n")
     ...     read(path).matrix().tolist()
     [['cat', 'dog']]
     """

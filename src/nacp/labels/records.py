@@ -87,7 +87,10 @@ def from_records(
         truth = None if flags else as_label(known, where)
         if truth is not None:
             given.append(GivenLabel(name, "checked", truth, True))
-    named = columns.annotator is not None or bool(columns.several) or _hold_mappings(records, columns.label)
+    named = columns.annotator is not None or bool(columns.several)
+    if not named:
+        answers = (each for record in records for each in record.get(columns.label) or ())
+        named = all(isinstance(each, Mapping) for each in answers)
     return LabelTable(tuple(whole_labels(given)), tuple(items), named)
 
 
@@ -185,10 +188,6 @@ def _plain(name: Any) -> str:
 
 def _holds_lists(records: Sequence[Mapping[str, Any]], column: str) -> bool:
     return any(isinstance(record.get(column), list) for record in records)
-
-
-def _hold_mappings(records: Sequence[Mapping[str, Any]], column: str) -> bool:
-    return all(isinstance(each, Mapping) for record in records for each in record.get(column) or ())
 
 
 def _are_flags(records: Sequence[Mapping[str, Any]], columns: _Columns) -> bool:

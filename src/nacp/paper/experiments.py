@@ -125,8 +125,7 @@ class Row(Cell):
     """The results of one method in one setting, over splits; coverage in percent.
 
     `below` is the share of splits whose coverage is less than the target, in percent. The differences from
-    the paper are in standard deviations of one split, and None where the two need not be the same; `doubt`
-    says why what the paper prints is in doubt.
+    the paper are in standard deviations of one split, and None where the two need not be the same.
     """
 
     splits: int

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -45,7 +46,23 @@ def reproduce(name: Name, run: Run, out: Path, progress: Progress | None = None)
     Returns the table as Markdown, and the files.
     """
     made = origin(name, run)
-    sheet, draw = _made(name, run, made, progress)
+    draw: Callable[[], Figure] | None = None
+    if name == "table2":
+        title = run.titled("Table 2: the corrections")
+        sheet = tables.corrections_sheet(title, corrections.table2(run), made)
+    elif name == "figure1":
+        title = "Figure 1: the corrections against the number of calibration points, ε = 0.2, and ours"
+        of_draws = corrections.figure1(run)
+        sheet = tables.corrections_sheet(title, of_draws, made)
+        draw = partial(figures.corrections_figure, of_draws, title)
+    else:
+        experiment = EXPERIMENTS[name](run)
+        rows = run_experiment(experiment, run, progress)
+        sheet = tables.splits_sheet(experiment, rows, made)
+        draw = partial(figures.methods_figure, experiment, rows)
+        if name in ("sweep-noise", "sweep-size"):
+            varied = ("rate", "noise rate ε") if name == "sweep-noise" else ("n", "calibration points")
+            draw = partial(figures.sweep_figure, experiment, rows, *varied)
     out.mkdir(parents=True, exist_ok=True)
     paths = []
     for ending, write in ((".md", tables.to_markdown), (".csv", tables.to_csv)):
@@ -54,24 +71,3 @@ def reproduce(name: Name, run: Run, out: Path, progress: Progress | None = None)
     if draw is not None and figures.available():
         paths += figures.save(draw, out / name, made)
     return tables.to_markdown(sheet), paths
-
-
-def _made(
-    name: Name, run: Run, made: list[str], progress: Progress | None
-) -> tuple[tables.Sheet, "Callable[[], Figure] | None"]:
-    """Return a table, and a function that draws its figure if it has one."""
-    if name == "table2":
-        title = run.titled("Table 2: the corrections")
-        return tables.corrections_sheet(title, corrections.table2(run), made), None
-    if name == "figure1":
-        title = "Figure 1: the corrections against the number of calibration points, ε = 0.2, and ours"
-        of_draws = corrections.figure1(run)
-        sheet = tables.corrections_sheet(title, of_draws, made)
-        return sheet, lambda: figures.corrections_figure(of_draws, title)
-    experiment = EXPERIMENTS[name](run)
-    rows = run_experiment(experiment, run, progress)
-    sheet = tables.splits_sheet(experiment, rows, made)
-    if name in ("sweep-noise", "sweep-size"):
-        varied, label = ("rate", "noise rate ε") if name == "sweep-noise" else ("n", "calibration points")
-        return sheet, lambda: figures.sweep_figure(experiment, rows, varied, label)
-    return sheet, lambda: figures.methods_figure(experiment, rows)

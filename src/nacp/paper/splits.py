@@ -194,15 +194,13 @@ def _count(sample: Sample, noise: Noise | None, only_labels: bool, squares: bool
 def crossings(
     rows: Rows, spec: Spec, masks: Bools, label_cells: Array, weights: Weights, targets: Floats, rule: Rule
 ) -> Ints:
-    """Return the grid points where the estimate of each split crosses its targets.
+    """Return the grid points where the estimate of each split crosses its targets, as `Curve.crossing` would.
 
-    They are those of `Curve.crossing` with all grid points. The estimate is computed at a few, the edges.
-    Between two neighbours it is bounded, since labels only raise it and pairs only lower it (their weight,
-    which must be one number, is not positive). Where the bounds do not rule out that it crosses a target in
-    some split, the grid points in between are added to the edges.
-
-    `masks` are the rows of each split, (splits, rows), `label_cells` the cells of their labels' scores,
-    (splits, n), and `targets` have the splits along the first axis.
+    The estimate is computed at a few grid points, the edges, and bounded in between, since labels only raise
+    it and pairs, whose weight must not be positive, only lower it. Where the bounds do not rule out a
+    crossing in some split, grid points in between are added. `masks` are the rows of each split, (splits,
+    rows), `label_cells` the cells of their labels' scores, (splits, n), and `targets` have the splits along
+    the first axis.
     """
     edges: Ints = COARSE
     found, undecided = np.zeros(targets.shape, dtype=np.int64), np.arange(len(targets))
@@ -220,7 +218,11 @@ def crossings(
         undecided = undecided[unclear.any(axis=1)]
         if not len(undecided):
             return found
-        more = np.concatenate([_between(*edges[[j - 1, j]]) for j in np.flatnonzero(unclear.any(axis=0))])
+        inner = []
+        for j in np.flatnonzero(unclear.any(axis=0)):
+            low, high = edges[j - 1] if j else -1, edges[j]
+            inner.append(np.linspace(low + 1, high - 1, min(high - low - 1, _PIECES)).astype(np.int64))
+        more = np.unique(np.concatenate(inner))
         order = np.argsort(np.append(edges, more))
         edges = np.append(edges, more)[order]
         pairs = np.append(pairs, _pairs_upto(rows, spec, masks, more), axis=1)[:, order]
@@ -243,12 +245,6 @@ def _may_cross(curve: Curve, target: float, rule: Rule) -> Bools:
         possible = (highest >= level - ROUNDING / 2) & (number <= reached.min(initial=len(number)))
     between = np.diff(curve.tally.cells, prepend=-1) > 1
     return np.asarray(between & possible)
-
-
-def _between(low: int, high: int) -> Ints:
-    """Return the grid points between two, or some of them if there are many."""
-    low = low if low < high else -1  # before the first edge
-    return np.unique(np.linspace(low + 1, high - 1, min(high - low - 1, _PIECES)).astype(np.int64))
 
 
 def _pairs_upto(rows: Rows, spec: Spec, masks: Bools, cells: Ints) -> Ints:

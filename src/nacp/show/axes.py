@@ -32,12 +32,11 @@ class Axis:
 
 
 def threshold_axis(q: Floats, chosen: float | None, others: Sequence[float] = ()) -> Axis:
-    """Return the axis on which coverage is shown against the threshold.
+    """Return the axis of thresholds for ascending `q`, the `chosen` one, if it is finite, and `others`.
 
-    `q` are the thresholds that are shown, ascending, and `chosen` is the chosen one, if it is finite.
     Between 0 and 1, scores crowd at the ends when there are many classes, so these are stretched, and
-    `others` are on the axis if they are not too far away. Scores beyond 1 are shown up to twice the
-    threshold that was chosen, or to their end.
+    `others` are on the axis if they are not too far away. Scores beyond 1 are shown up to twice the threshold
+    that was chosen, or to their end.
     """
     middle = float(np.median(q)) if chosen is None else chosen
     if q[0] < 0 or q[-1] > 1 + _ROUNDED or not 0 < middle < 1:

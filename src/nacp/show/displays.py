@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Bools, Floats, Ints
+from nacp._types import Floats, Ints
 from nacp.advice.planning import plan
 from nacp.calibration import Calibration
 from nacp.coverage.curve import CoverageCurve
@@ -49,7 +49,17 @@ class Display(ABC):
 
         The `style` is for the main lines or bars, as in `matplotlib.axes.Axes.plot` or ``bar``.
         """
-        self.ax_ = _new_axes(self._title) if ax is None else ax
+        if ax is None:
+            try:
+                import matplotlib
+                from matplotlib import pyplot
+            except ImportError:
+                raise ModuleNotFoundError("plots need matplotlib: pip install 'nacp[plot]'") from None
+            with matplotlib.rc_context(RC):
+                _, self.ax_ = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+                self.ax_.set_title(self._title, loc="left")
+        else:
+            self.ax_ = ax
         self.figure_ = self.ax_.figure
         self._draw(self.ax_, style)
         if ax is None:  # below a new figure the legend hides nothing
@@ -58,18 +68,6 @@ class Display(ABC):
         else:
             self.ax_.legend(frameon=False, fontsize="small")
         return self
-
-
-def _new_axes(title: str) -> "Axes":
-    try:
-        import matplotlib
-        from matplotlib import pyplot
-    except ImportError:
-        raise ModuleNotFoundError("plots need matplotlib: pip install 'nacp[plot]'") from None
-    with matplotlib.rc_context(RC):
-        _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
-        ax.set_title(title, loc="left")
-    return ax
 
 
 @dataclass(eq=False)
@@ -176,7 +174,14 @@ class CoverageDisplay(Display):
     def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
         chosen = self.threshold if self.threshold is not None and np.isfinite(self.threshold) else None
         q, curve = self.curve.thresholds, self.curve.cut()
-        shown = self._show_thresholds(ax, q, chosen)
+        axis, shown = threshold_axis(q, chosen), (q > 0) & (q < 1)
+        if axis.scale == "linear":
+            shown = q <= axis.high
+        else:
+            ax.set_xscale(axis.scale)
+            ax.set_xticks(axis.ticks, [f"{t:.9g}" for t in axis.ticks])
+            ax.minorticks_off()
+            ax.set_xlim(axis.low, axis.high)
 
         def draw(values: Floats, **look: Any) -> "Line2D":
             (line,) = ax.plot(q[shown], values[shown], **({"drawstyle": "steps-post"} | look))
@@ -203,18 +208,6 @@ class CoverageDisplay(Display):
         elif self.threshold is not None:
             ax.plot([], [], linestyle="none", label="no threshold will do: all classes")
         ax.set(xlabel="threshold", ylabel="share in the sets", ylim=(-0.02, 1.04))
-
-    @staticmethod
-    def _show_thresholds(ax: "Axes", q: Floats, chosen: float | None) -> Bools:
-        """Set the scale, and return which thresholds to show."""
-        axis = threshold_axis(q, chosen)
-        if axis.scale == "linear":
-            return np.asarray(q <= axis.high)
-        ax.set_xscale(axis.scale)
-        ax.set_xticks(axis.ticks, [f"{t:.9g}" for t in axis.ticks])
-        ax.minorticks_off()
-        ax.set_xlim(axis.low, axis.high)
-        return np.asarray((q > 0) & (q < 1))
 
 
 @dataclass(eq=False)

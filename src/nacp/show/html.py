@@ -24,11 +24,6 @@ def card(title: str, *parts: str) -> str:
     return f'<div style="{_CARD}"><strong>{escape(title)}</strong>{"".join(parts)}</div>'
 
 
-def facts(pairs: Iterable[tuple[str, object]]) -> str:
-    """Return a table of names and values."""
-    return table((), pairs, left=(0, 1))
-
-
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], left: Sequence[int] = (0,)) -> str:
     """Return a table; the columns in `left` are text, the others numbers."""
 

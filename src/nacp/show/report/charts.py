@@ -1,9 +1,7 @@
 """The charts of a report, as HTML and SVG that fit any width, on screen and on paper, without a script.
 
-Curves are drawn in a square of 1000 x 1000 that is stretched to the plot; ticks, marks and their words are
-placed by percentages, so that they are not stretched. The page's script moves the marks with the slider, by
-their ``data-mark``, and shows the values under the pointer, which are in the page's data under the plot's
-name.
+Curves are stretched to the plot; ticks, marks and their words are placed by percentages. The page's script
+moves the marks with the slider, by their ``data-mark``, and shows the values under the pointer.
 """
 
 from collections.abc import Mapping, Sequence

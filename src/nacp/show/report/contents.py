@@ -71,8 +71,7 @@ class Contents:
 
     Sizes and samples are those of the test points if there are some, else of the calibration points; `tested`
     is the number of test points with true labels. `estimate` describes the noise model if it was estimated.
-    For labels taken as they are there is neither a diagnosis nor a sensitivity. Where labels were checked,
-    the calibrations come from these, and the diagnosis is of the noise model given beside them.
+    Where labels were checked, the diagnosis is of the noise model given beside them.
     """
 
     steps: tuple[Step, ...]

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from importlib import resources
-from typing import Any
 
 from nacp._types import Floats
 from nacp.advice.comparison import CHECKED
@@ -21,7 +20,15 @@ def render(contents: Contents, title: str, version: str) -> str:
     """Return the page."""
     cal = contents.calibration
     drawn = {"coverage": charts.coverage_chart(contents), "tradeoff": charts.tradeoff_chart(contents)}
-    steps = [_step(contents, i) for i in range(len(contents.steps))]
+    steps = [
+        {
+            "texts": _texts(contents, i),
+            "marks": charts.moved(contents, step),
+            "histogram": step.histogram.tolist(),
+            "samples": [int(sample.sizes[i]) for sample in contents.samples],
+        }
+        for i, step in enumerate(contents.steps)
+    ]
     data = {"steps": steps, "plots": {name: chart.hover for name, chart in drawn.items()}}
     parts = {
         "title": safe(title),
@@ -50,20 +57,9 @@ def render(contents: Contents, title: str, version: str) -> str:
         "js": _asset("page.js"),
     }
     # What the slider moves is there without a script, too, for the alpha that was asked for.
-    parts |= {f"text_{name}": safe(text) for name, text in steps[contents.chosen]["texts"].items()}
+    parts |= {f"text_{name}": safe(text) for name, text in _texts(contents, contents.chosen).items()}
     template = re.sub(r'(data-text="(\w+)"[^>]*>)', r"\1{{text_\2}}", _asset("page.html"))
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
-
-
-def _step(contents: Contents, i: int) -> dict[str, Any]:
-    """Return the data of one alpha for the page's script."""
-    step = contents.steps[i]
-    return {
-        "texts": _texts(contents, i),
-        "marks": charts.moved(contents, step),
-        "histogram": step.histogram.tolist(),
-        "samples": [int(sample.sizes[i]) for sample in contents.samples],
-    }
 
 
 def _texts(contents: Contents, i: int) -> dict[str, str]:

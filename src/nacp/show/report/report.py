@@ -102,10 +102,6 @@ def make_report(
     say : callable, optional
         Called with a few words before each step of the work.
 
-    Returns
-    -------
-    Report
-
     Examples
     --------
     >>> import nacp
