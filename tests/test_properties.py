@@ -116,13 +116,6 @@ def test_renaming_the_classes_renames_the_labels_in_the_sets():
         assert np.array_equal(renamed.predict_set(problem.probs[:, order]), sets[:, order])
 
 
-def test_a_row_has_the_same_set_alone_and_among_others():
-    for _, problem in problems():
-        cal = problem.calibrate()
-        alone = [cal.predict_set(problem.probs[i : i + 1])[0] for i in range(len(problem.labels))]
-        assert cal.predict_set(problem.probs).to_lists() == alone
-
-
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_inputs_are_never_changed():
     for rng, problem in problems():

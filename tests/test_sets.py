@@ -101,18 +101,6 @@ def test_there_may_be_no_sets_at_all():
         assert repr(none) == "PredictionSets(n=0, k=5, mean size 0)"
 
 
-def test_predict_set_gives_sets_with_everything_that_is_known():
-    probs = np.random.default_rng(2).dirichlet(np.ones(K), size=90)
-    labels = probs.argmax(axis=1)
-    cal = nacp.calibrate(probs, np.take(CLASSES, labels), noise=0.1, guarantee="none", classes=CLASSES)
-    sets = cal.predict_set(probs)
-    assert (sets.k, sets.classes, sets.alpha) == (K, CLASSES, 0.1)
-    assert sets.sizes.tolist() == np.count_nonzero(np.asarray(sets), axis=1).tolist()
-    members = np.split(sets.labels, sets.offsets[1:-1])
-    assert all((np.diff(row) > 0).all() for row in members), "ascending within a row"
-    assert cal.predict_set(probs[:1]).to_lists() == sets.to_lists()[:1]
-
-
 def test_sets_are_a_table():
     cal = nacp.calibrate(PROBS, np.take(NAMES, NOISY), noise=0.2, guarantee="none", classes=NAMES)
     sets = cal.predict_set(PROBS)

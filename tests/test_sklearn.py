@@ -46,15 +46,6 @@ def test_it_keeps_the_rules_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-def test_its_sets_are_those_of_calibrate(model):
-    probs = LogisticRegression().fit(X[TRAIN], Y[TRAIN]).predict_proba(X)
-    cal = nacp.calibrate(probs[CAL], NOISY, noise=NOISE, guarantee="none")
-    assert model.calibration_.threshold == cal.threshold
-    sets = model.predict_set(X[TEST])
-    assert sets.to_lists() == cal.predict_set(probs[TEST]).to_lists()
-    assert model.predict_set(X[TEST], allow_empty=False).sizes.min() == 1
-
-
 def test_checked_labels_go_to_calibrate_as_they_are():
     probs = LogisticRegression().fit(X[TRAIN], Y[TRAIN]).predict_proba(X)
     rows = np.arange(0, len(NOISY), 3)

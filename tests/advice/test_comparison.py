@@ -83,27 +83,6 @@ def test_a_refusal_is_a_row_with_its_reason_and_comes_last(data):
         assert row.mean_size is row.estimate is row.calibration is None
 
 
-def test_noise_known_up_to_an_interval_is_refused_where_it_cannot_be_used(data):
-    probs, _, noisy = data
-    doubtful = nacp.UniformNoise(0.2, interval=(0.15, 0.25), confidence=0.99)
-    rows = nacp.compare(probs[:N], noisy[:N], noise=doubtful, scores=["hps"]).rows
-    pac = next(row for row in rows if row.guarantee == "pac")
-    assert "94%" in pac.promise
-    assert "known exactly" in next(row for row in rows if row.guarantee == "acnl").reason
-
-
-def test_deltas_are_the_same_for_all_unless_given(data):
-    probs, _, noisy = data
-    options = {"noise": NOISE, "scores": [nacp.HPS()]}
-    rows = nacp.compare(probs[:N], noisy[:N], guarantees=["pac", "nacp"], **options).rows
-    assert [row.calibration.guarantee.delta for row in rows] == [0.05, 0.05]
-    rows = nacp.compare(probs[:N], noisy[:N], guarantees=["pac", "nacp"], delta=0.2, **options).rows
-    assert [row.calibration.guarantee.delta for row in rows] == [0.2, 0.2]
-    (row,) = nacp.compare(probs[:N], noisy[:N], guarantees=[nacp.PAC(delta=0.3)], **options).rows
-    assert row.calibration.guarantee.delta == 0.3
-    assert row.score == "HPS()"
-
-
 def test_correct_labels_make_split_a_promise_about_the_true_label_and_progress_counts_every_row(data):
     probs, labels, _ = data
     seen, options = [], {"noise": None, "scores": ["hps"], "guarantees": ["split", "none"]}
@@ -124,16 +103,6 @@ def test_the_table_has_a_line_for_each_row_and_every_sentence_once(data, found):
     told = nacp.compare(probs[:N], noisy[:N], clean=clean, scores=["hps"], guarantees=["pac", "split"])
     assert "pac with hps: labels that could not be decided count as misses: 1" in on_one_line(told)
     assert "by checked" in str(told)
-
-
-def test_class_names_and_normalize_are_for_all(data):
-    probs, _, noisy = data
-    names = [f"class {i}" for i in range(K)]
-    given, tested = ([names[i] for i in part] for part in (noisy[:N], noisy[N:]))
-    options = {"noise": 0.2, "scores": ["hps"], "guarantees": ["none"], "classes": names, "normalize": True}
-    found = nacp.compare(3 * probs[:N], given, test_probs=2 * probs[N:], test_labels=tested, **options)
-    assert found.rows[0].calibration.classes == tuple(names)
-    assert found.rows[0].coverage is not None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """A calibration warns where the labels contradict the noise model, and seldom where they do not."""
 
-import copy
-import pickle
 import warnings
 
 import numpy as np
@@ -117,17 +115,6 @@ def test_several_labels_of_a_point_are_looked_at_as_one(points):
     few = slice(0, 220)
     once, twice = both[few, 0], both[few][:, [0, 0]]
     assert found(probs[few], twice, noise=0.36)[0].warnings == found(probs[few], once, noise=0.36)[0].warnings
-
-
-def test_it_is_kept_wherever_the_calibration_goes(points, tmp_path):
-    probs, _, noisy = points
-    cal, _ = found(probs, noisy, noise=0.4)
-    cal.save(tmp_path / "cal.json")
-    for same in (nacp.load(tmp_path / "cal.json"), copy.copy(cal), pickle.loads(pickle.dumps(cal))):
-        assert same == cal
-        assert same.warnings == cal.warnings != ()
-    assert "Warning" in cal._repr_html_()
-    assert "contradict" in cal._repr_html_()
 
 
 def test_a_comparison_and_the_report_say_it_once(points):

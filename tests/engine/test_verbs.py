@@ -428,15 +428,3 @@ def test_every_engine_has_the_grid_of_numpy(engine: Any) -> None:
     scores = np.concatenate([inner, *sides, [1e300, -1e300, -0.0]])
     for values, spec in ((scores[None], SPECS["entries"]), (1 - scores[None].clip(0, 1), SPECS["hps"])):
         same(engine.tally(values, spec), numpy.tally(values, spec))
-
-
-def test_the_mask_of_torch_says_the_same_as_its_sets(spec: Spec) -> None:
-    torch, tested = pytest.importorskip("torch"), importlib.import_module("nacp.engine.torch")
-    values = probabilities(9, np.float64)
-    for threshold in (float(np.median(numpy.scores(values, spec))), -np.inf):
-        for allow_empty in (True, False):
-            sizes, labels = numpy.sets(values, spec, np.full((1, 1), threshold), allow_empty)
-            mask = tested.inside(torch.tensor(values), spec, threshold, allow_empty)
-            assert mask.dtype == torch.bool
-            assert mask.sum(dim=1).tolist() == sizes.tolist()
-            assert mask.nonzero()[:, 1].tolist() == labels.tolist()

@@ -267,17 +267,6 @@ def test_a_flat_likelihood_and_unrelated_labels_are_refused():
         nacp.noise_from_model(probs, rng.permutation(labels))
 
 
-def test_zeros_and_narrow_floats_do_no_harm():
-    rng = np.random.default_rng(10)
-    probs, labels = calibrated(2000, 10, rng)
-    noisy = nacp.UniformNoise(0.3).sample(labels, 10, rng)
-    exact = nacp.noise_from_model(probs, noisy)
-    narrow = nacp.noise_from_model(probs.astype(np.float32), noisy)
-    probs = np.where(probs < 1e-30, 0, probs)
-    assert abs(nacp.noise_from_model(probs, noisy).rate - exact.rate) < 1e-4
-    assert abs(narrow.rate - exact.rate) < 1e-4
-
-
 def test_confident_learning_gives_a_matrix():
     pytest.importorskip("cleanlab")
     rng = np.random.default_rng(11)

@@ -76,15 +76,6 @@ def test_groups_of_rows_may_have_thresholds_of_their_own():
     assert cal.groups["B"].estimate == pytest.approx(alone.estimate, abs=0.02)
 
 
-def test_a_calibration_survives_a_file_and_says_what_it_assumes(tmp_path):
-    probs, _, noisy, site = sample(800, np.random.default_rng(4))
-    cal = nacp.calibrate(probs, noisy, noise=NOISE, noise_groups=site)
-    assert "a matrix for each of 3 groups of rows ('A', 'B', 'C')" in cal.assumptions
-    assert "for each label of a point" not in cal.assumptions
-    cal.save(tmp_path / "cal.json")
-    assert nacp.load(tmp_path / "cal.json") == cal
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -18,13 +18,6 @@ def calibrate(probs=PROBS, labels=LABELS, *, noise):
     return nacp.calibrate(probs, labels, noise=noise, guarantee="none")
 
 
-def test_labels_to_make_noisy_are_checked():
-    noise = nacp.UniformNoise(0.1)
-    says(refusal(noise.sample, LABELS + 1, k=K), "labels", "0 to 3", "found 1 to 4")
-    says(refusal(noise.sample, LABELS / 2, k=K), "labels", "whole numbers")
-    says(refusal(noise.sample, 3, k=K), "labels", "()")
-
-
 def test_no_labels_stay_no_labels_when_made_noisy():
     assert nacp.UniformNoise(0.1).sample(np.array([], dtype=int), k=K).shape == (0,)
 
@@ -78,31 +71,46 @@ def test_the_number_of_points_that_an_ill_conditioned_matrix_asks_for_is_enough(
     says(refusal(calibrate, probs[: asked - 1], labels[: asked - 1], noise=NEARLY_SINGULAR), "more than")
 
 
-def test_bad_groups_are_refused():
-    says(refusal(calibrate, noise=nacp.GroupNoise([0, 0, 1], 0.1)), "groups", "3 classes, not for 4")
-    says(refusal(nacp.GroupNoise, [0], 0.1), "groups", "1 entries")
-    says(refusal(nacp.GroupNoise, [0, 0, 1, 1], {0: 0.1}), "rate", "2 groups", "1 keys")
-    says(refusal(nacp.GroupNoise, [0, 0, 1, 1], {0: 0.1, 1: 1.5}), "rate", "[0, 1)", "1.5")
+UNIFORM, POSTERIOR = nacp.UniformNoise(0.1), nacp.MatrixNoise.from_posterior
+ONES, EVEN, MOSTLY_FIRST = np.ones(K), np.full(K, 1 / K), np.array([0.97, 0.01, 0.01, 0.01])
 
 
-def test_a_share_of_wrong_labels_that_no_noise_has_is_refused():
-    says(refusal(nacp.UniformNoise.other, 0.75, k=4), "rate", "3/4", "found 0.75")
-    says(refusal(nacp.GroupNoise.other, [0, 0, 1, 1], 0.5), "rate", "1/2", "found 0.5")
-
-
-def test_bad_privacy_is_refused():
-    for value in (-1.0, np.nan, "2", None):
-        says(refusal(nacp.RandomizedResponse, value), "privacy", f"found {value!r}")
-    says(refusal(nacp.RandomizedResponse, 0), "privacy", "above 0")
-
-
-def test_a_posterior_needs_class_frequencies_that_fit_it():
-    M, even = STOCHASTIC, np.full(K, 1 / K)
-    says(refusal(nacp.MatrixNoise.from_posterior, M), "exactly one", "priors", "noisy_priors")
-    says(refusal(nacp.MatrixNoise.from_posterior, M, priors=even, noisy_priors=even), "exactly one")
-    says(refusal(nacp.MatrixNoise.from_posterior, M, priors=even[:3]), "priors", "4 positive", "(3,)")
-    says(refusal(nacp.MatrixNoise.from_posterior, M, noisy_priors=even * 2), "noisy_priors", "sum 2")
-    says(refusal(nacp.MatrixNoise.from_posterior, M, priors=[0.97, 0.01, 0.01, 0.01]), "priors", "negative")
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: UNIFORM.sample(LABELS + 1, k=K), ["labels", "0 to 3", "found 1 to 4"]),
+        (lambda: UNIFORM.sample(LABELS / 2, k=K), ["labels", "whole numbers"]),
+        (lambda: UNIFORM.sample(3, k=K), ["labels", "()"]),
+        (lambda: calibrate(noise=nacp.GroupNoise([0, 0, 1], 0.1)), ["groups", "3 classes, not for 4"]),
+        (lambda: nacp.GroupNoise([0], 0.1), ["groups", "1 entries"]),
+        (lambda: nacp.GroupNoise([0, 0, 1, 1], {0: 0.1}), ["rate", "2 groups", "1 keys"]),
+        (lambda: nacp.GroupNoise([0, 0, 1, 1], {0: 0.1, 1: 1.5}), ["rate", "[0, 1)", "1.5"]),
+        (lambda: nacp.GroupNoise([["a"], ["b"]], 0.1), ["groups"]),
+        (lambda: nacp.UniformNoise.other(0.75, k=4), ["rate", "3/4", "found 0.75"]),
+        (lambda: nacp.GroupNoise.other([0, 0, 1, 1], 0.5), ["rate", "1/2", "found 0.5"]),
+        (lambda: nacp.MatrixNoise(STOCHASTIC, radius=2), ["radius"]),
+        (lambda: nacp.MatrixNoise(STOCHASTIC, confidence=0.9), ["confidence"]),
+        (lambda: nacp.RandomizedResponse(0), ["privacy", "above 0"]),
+        *(
+            (lambda value=value: nacp.RandomizedResponse(value), ["privacy", f"found {value!r}"])
+            for value in (-1.0, np.nan, "2", None)
+        ),
+        (lambda: POSTERIOR(STOCHASTIC), ["exactly one", "priors", "noisy_priors"]),
+        (lambda: POSTERIOR(STOCHASTIC, priors=EVEN, noisy_priors=EVEN), ["exactly one"]),
+        (lambda: POSTERIOR(STOCHASTIC, priors=EVEN[:3]), ["priors", "4 positive", "(3,)"]),
+        (lambda: POSTERIOR(STOCHASTIC, noisy_priors=EVEN * 2), ["noisy_priors", "sum 2"]),
+        (lambda: POSTERIOR(STOCHASTIC, priors=MOSTLY_FIRST), ["priors", "negative"]),
+        (lambda: POSTERIOR(STOCHASTIC[:3], priors=EVEN), ["M must"]),
+        (lambda: nacp.LowRankNoise(0.8, 0.3 * ONES, EVEN), ["left"]),
+        (lambda: nacp.LowRankNoise(0.8, 0.2 * ONES, [0.5, 0.5, 0.5, -0.5]), ["left"]),
+        (lambda: nacp.LowRankNoise(0.0, ONES, EVEN), ["kept"]),
+        (lambda: nacp.LowRankNoise(0.8, 0.2 * ONES, np.ones((4, 2))), ["right"]),
+        (lambda: nacp.LowRankNoise(0.8, np.nan * ONES, ONES), ["left"]),
+        (lambda: nacp.LowRankNoise(0.8, 0.2 * ONES[:, None, None], ONES), ["left"]),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_what_would_do(call, words):
+    says(refusal(call), *words)
 
 
 def test_rows_that_sum_to_one_roughly_are_normalised():

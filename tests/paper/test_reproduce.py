@@ -3,7 +3,6 @@
 import csv
 import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -176,14 +175,6 @@ def test_progress_grows_until_all_is_done(everything):
     settings = [setting for make in EXPERIMENTS.values() for setting in make(run).settings]
     assert done == sorted(done)
     assert done[-1] == 3 * len(settings)
-
-
-def test_what_is_wrong_with_a_file_names_it(folder, tmp_path):
-    small_file(folder, "some")
-    run = Run(folder, 3)
-    setting = replace(experiments.table1(run).settings[0], calibration=1000)
-    with pytest.raises(ValueError, match=r"some\.npz: calibration must leave points for testing"):
-        run_experiment(Experiment("some", "Some", [setting]), run)
 
 
 def test_csv_files_have_the_same_ids_and_the_difference_from_the_paper(folder, tmp_path, monkeypatch):

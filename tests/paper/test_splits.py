@@ -5,7 +5,7 @@ import pytest
 
 import nacp
 from nacp.paper import splits, twins
-from nacp.paper.methods import Method, aware, our_methods, six_methods
+from nacp.paper.methods import Method, our_methods, six_methods
 
 pytestmark = pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 
@@ -94,33 +94,10 @@ def test_other_noise_gives_what_calibrate_gives(noise, given, score):
     )
 
 
-@pytest.mark.parametrize("kind", ["top rows", "own function"])
-def test_splits_of_other_rows_and_scores_are_calibrations(kind):
-    probs, labels = twins.simulate("cifar10", n=600, random_state=1)
-    order = np.argsort(-probs, axis=1)[:, :8]
-    score = nacp.APS() if kind == "top rows" else nacp.Custom(lambda p: -np.log(p + 1e-9))
-
-    def points(rows):
-        if kind == "own function":
-            return probs[rows]
-        return nacp.TopRows(order[rows], np.take_along_axis(probs, order, axis=1)[rows], k=10)
-
-    noise, methods = nacp.UniformNoise(0.2), [*six_methods(10)[:3], aware(nacp.PAC())]
-    assert_splits(points, labels, noise, score=score, alpha=[0.02, 0.1], methods=methods, splits=2)
-
-
 def test_sums_that_exceed_what_float32_holds_are_exact():
     sizes = np.full((2, 1), (1 << 24) - 1)
     masks = np.ones((1, 2), dtype=bool)
     assert splits._product(masks, sizes, 1 << 24).tolist() == [[(1 << 25) - 2]]
-
-
-def test_progress_grows_to_the_number_of_splits():
-    probs, labels = twins.simulate("cifar10", n=200)
-    told = []
-    splits.run_splits(probs, labels, noise=0.2, splits=6, progress=told.append)
-    assert told == sorted(told)
-    assert told[-1] == 6
 
 
 def test_noise_is_drawn_anew_for_each_split():
