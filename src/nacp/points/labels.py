@@ -113,7 +113,7 @@ def check_labels(
                 name,
                 f"holds the number {array[0]}, and the classes have names, such as {classes[0]!r}",
                 remedy=f"if numbers count the columns from 0, pass np.asarray(classes)[{name}] or no classes",
-                spoken="give labels by name; or leave out --classes if numbers count the columns from 0",
+                spoken="give labels by name; numbers are for classes without names (no header, no --classes)",
             )
     if classes is not None:
         index = {each: i for i, each in enumerate(classes)}
