@@ -110,8 +110,7 @@ def new_stakes(
     values, slopes = hedges
     hedge = (values[place] + slopes[place] * reach) / np.sqrt(squares / (seen + 1) * (n - seen))
     growing = np.minimum(0.5 * sums / squares, 0.5 * most)
-    found: Floats = np.where(sums > _SURE * np.sqrt(squares), growing, np.minimum(hedge, most))
-    return found
+    return np.asarray(np.where(sums > _SURE * np.sqrt(squares), growing, np.minimum(hedge, most)))
 
 
 @lru_cache(maxsize=1)
@@ -119,8 +118,7 @@ def hedge_table() -> tuple[Floats, Floats]:
     """Return the normal density at z divided by p, the probability of a normal number below z.
 
     A stake of that many standard deviations multiplies the wealth by 1/p in the end with probability p. It
-    is tabulated as ``value + slope p`` between neighbouring p with few bits, as logarithms differ in the last
-    bits between libraries.
+    is tabulated, as ``value + slope p``, because logarithms differ in the last bits between libraries.
     """
     octaves, parts = np.divmod(np.arange((_OCTAVES << _BITS) + 1), 1 << _BITS)
     p = np.ldexp(1 + parts / (1 << _BITS), octaves - _OCTAVES)
@@ -183,7 +181,7 @@ def mean_interval(
 
     Each end is wrong with probability at most `tail`, whatever the distribution is. The bets against all
     candidates of a fixed grid share the numbers, in an order shuffled by a fixed seed; an end is the last
-    candidate up to which all are rejected. The interval is about as long as that of the normal approximation.
+    candidate up to which all are rejected.
     """
     n, width = len(values), high - low
     steps = 1 << math.ceil(math.log2(_GRID * math.sqrt(n)))

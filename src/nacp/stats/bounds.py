@@ -14,11 +14,7 @@ def floor(delta: float, deviation: float, n: int) -> float:
 
 
 def expected_excess(n: int) -> float:
-    """Return ``c(n) = E max_i (i/n - U_(i))`` of n ordered uniform variables.
-
-    In closed form ``n!/(2 n^(n+1)) sum_{j<n} n^j/j!``; the sum is e^n times a regularised
-    incomplete gamma function.
-    """
+    """Return ``c(n) = E max_i (i/n - U_(i)) = n!/(2 n^(n+1)) sum_{j<n} n^j/j!`` of ordered uniforms."""
     from scipy.special import gammaincc  # imported here because scipy.special takes long to import
 
     log_factor = math.lgamma(n + 1) - (n + 1) * math.log(n) + n
@@ -47,8 +43,7 @@ def chernoff(mean: Floats, n: int, delta: float) -> Floats:
 
 def chernoff_tail(mean: Floats, expected: Floats, n: int) -> Floats:
     """Return ``exp(-n kl(mean, expected))``, a bound of P(mean of n numbers in [0, 1] <= mean); 1 above."""
-    tail: Floats = np.where(mean < expected, np.exp(-n * _divergence(mean, expected)), 1.0)
-    return tail
+    return np.where(mean < expected, np.exp(-n * _divergence(mean, expected)), 1.0)
 
 
 def _divergence(first: Floats, second: Floats) -> Floats:
@@ -63,7 +58,5 @@ def bernstein(mean: Floats, square: Floats, n: int, delta: float) -> Floats:
     """Return the empirical Bernstein bound of an expectation in [0, 1] (Maurer and Pontil, 2009)."""
     if n < 2:
         return np.ones_like(mean)
-    variance = np.maximum(square - mean**2, 0) * n / (n - 1)
-    log = math.log(2 / delta)
-    bound: Floats = mean + np.sqrt(2 * variance * log / n) + 7 * log / (3 * (n - 1))
-    return bound
+    variance, log = np.maximum(square - mean**2, 0) * n / (n - 1), math.log(2 / delta)
+    return np.asarray(mean + np.sqrt(2 * variance * log / n) + 7 * log / (3 * (n - 1)))

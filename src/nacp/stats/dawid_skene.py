@@ -55,9 +55,8 @@ def dawid_skene(
 
     likelihoods: list[float] = []
     for _ in range(steps):
-        counts = np.stack(
-            [np.bincount(cells, posterior[items, i], minlength=annotators * k) for i in range(k)]
-        ).reshape(k, annotators, k)
+        each = [np.bincount(cells, posterior[items, i], minlength=annotators * k) for i in range(k)]
+        counts = np.stack(each).reshape(k, annotators, k)
         fit = DawidSkene(posterior, np.swapaxes(counts, 0, 1), posterior.mean(axis=0), np.array(likelihoods))
         with np.errstate(divide="ignore"):
             logs, joint = np.log(fit.matrices), np.tile(np.log(fit.priors), (n, 1))
@@ -95,5 +94,4 @@ def scaled(counts: Floats, mean: Floats) -> Floats:
     wrong = counts.sum(axis=(1, 2)) - np.trace(counts, axis1=1, axis2=2)
     times = (wrong + 1) / (counts.sum(axis=2) @ error + 1)
     times = np.minimum(times, 1 / max(error.max(), 1e-12))
-    found: Floats = times[:, None, None] * (mean - np.eye(len(mean))) + np.eye(len(mean))
-    return found
+    return np.asarray(times[:, None, None] * (mean - np.eye(len(mean))) + np.eye(len(mean)))

@@ -16,10 +16,7 @@ Kinds: TypeAlias = Sequence[tuple[Floats, int]]
 
 
 def exact_share(hits: Ints | Floats, trials: Ints, tail: float) -> tuple[Floats, Floats]:
-    """Return the ends of Clopper and Pearson's intervals for shares, nan without trials.
-
-    Each interval leaves out the probability `tail` on each side.
-    """
+    """Return Clopper and Pearson's intervals for shares, `tail` outside at each end; nan without trials."""
     from scipy.special import betaincinv
 
     with np.errstate(invalid="ignore"):
@@ -38,8 +35,7 @@ def sum_distribution(kinds: Kinds) -> Floats:
     product = np.ones(size // 2 + 1, dtype=np.complex128)
     for one, number in kinds:
         product *= rfft(one, size) ** number
-    found: Floats = np.maximum(irfft(product, size)[:length], 0.0)
-    return found
+    return np.asarray(np.maximum(irfft(product, size)[:length], 0.0))
 
 
 def exact_interval(total: int, kinds: Callable[[float], Kinds], confidence: float) -> tuple[float, float]:

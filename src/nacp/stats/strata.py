@@ -139,8 +139,7 @@ class _Strata:
             variance = strata_variance(w, p0, p1, self.n0, self.n1, self.points)
             shift = np.maximum(over, 0) * w * (1 - w) * (p1 - p0) / self.points / variance
             w = np.clip(shares + shift, 1e-9, 1 - 1e-9)
-        found: Floats = over / np.sqrt(variance)
-        return found
+        return np.asarray(over / np.sqrt(variance))
 
     def _likeliest(self, x0: Ints, x1: Ints, w: Floats) -> tuple[Floats, Floats]:
         """Return the most likely p0 and p1 at which F is the target, by bisection."""
@@ -236,5 +235,4 @@ def _chances_of_counts(n: int, shares: Floats) -> Floats:
 
     hits = np.arange(n + 1)
     ways = gammaln(n + 1) - gammaln(hits + 1) - gammaln(n - hits + 1)
-    found: Floats = np.exp(ways + xlogy(hits, shares[:, None]) + xlog1py(n - hits, -shares[:, None]))
-    return found
+    return np.asarray(np.exp(ways + xlogy(hits, shares[:, None]) + xlog1py(n - hits, -shares[:, None])))

@@ -33,9 +33,8 @@ def bounded_excess(n: int, low: float, high: float, target: float) -> float:
         return math.inf
     for _ in range(_HALVINGS):
         middle = (least + most) / 2
-        least, most = (
-            (least, middle) if _integral(n, low, high, target + middle) <= middle else (middle, most)
-        )
+        enough = _integral(n, low, high, target + middle) <= middle
+        least, most = (least, middle) if enough else (middle, most)
     return most
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple, Self
@@ -36,31 +35,20 @@ class Labelling(NamedTuple):
     known: bool  # whether the noise is known; if not, only checked labels are of use
 
     @classmethod
-    def of(
-        cls, noise: NoiseLike | Unsaid, k: int, classes: Sequence[Any] | None, calibration: Calibration | None
-    ) -> Labelling:
-        """Return what `noise` states, or else what a calibration was made with."""
+    def of(cls, noise: NoiseLike | Unsaid, k: int, classes: Any, start: Calibration | None) -> Labelling:
+        """Return what `noise` states, or else what the calibration at the start was made with."""
         if not isinstance(noise, Unsaid):
             return cls(noise_for(noise, k, classes=classes), basis_of(noise), True)
-        if calibration is None:
+        if start is None:
             return cls(None, None, False)
-        return cls(calibration.noise, calibration.noise_basis, calibration.checked is None)
-
-    @classmethod
-    def from_dict(cls, stored: dict[str, Any], k: int) -> Labelling:
-        """Return what a file holds."""
-        known = check_flag("known", stored["known"])
-        return cls(
-            files.stored_noise(stored["noise"], k), files.stored_basis("basis", stored["basis"]), known
-        )
+        return cls(start.noise, start.noise_basis, start.checked is None)
 
 
 class Shares:
     """The share of a point in the estimate at one threshold: at the most, where W is not known exactly.
 
     For an interval of rates that is the larger one of both ends, as a share is affine in rate / (1 - rate);
-    for a radius, ``radius osc_q(x)`` is added, as the mean of shares may be too small by that much. The least
-    and the greatest possible share are the `range`.
+    for a radius, ``radius osc_q(x)`` is added. The least and the greatest possible share are the `range`.
     """
 
     def __init__(self, noise: Noise | None, k: int) -> None:
@@ -195,7 +183,10 @@ class Follower(ABC):
         with files.reading(path):
             calibration = files.calibration_of(document["calibration"], score)
             found = cls.__new__(cls)
-            found._restore(calibration, Labelling.from_dict(document["labelling"], calibration.k), document)
+            stored, known = document["labelling"], check_flag("known", document["labelling"]["known"])
+            noise = files.stored_noise(stored["noise"], calibration.k)
+            labelling = Labelling(noise, files.stored_basis("basis", stored["basis"]), known)
+            found._restore(calibration, labelling, document)
         return found
 
 

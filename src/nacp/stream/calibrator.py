@@ -187,13 +187,9 @@ class Calibrator:
 
         Parameters
         ----------
-        alpha : float or sequence of float, default=0.1
-            As in `calibrate`.
-        guarantee : str or guarantee, optional
-            As in `calibrate`, but for "pac". By default "binomial" for uniform noise, "expected" for other
-            noise, and "split" for ``noise=None``.
-        delta, crossing
-            As in `calibrate`.
+        alpha, guarantee, delta, crossing
+            As in `calibrate`, but for "pac". The default of `guarantee` is "binomial" for uniform noise,
+            "expected" for other noise, and "split" for ``noise=None``.
 
         Returns
         -------
