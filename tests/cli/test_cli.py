@@ -24,6 +24,7 @@ PROBS /= PROBS.sum(axis=1, keepdims=True)
 NOISY = nacp.UniformNoise(0.2).sample(TRUE, 4, RNG)
 CALIBRATION, TEST = (PROBS[:1000], NOISY[:1000]), (PROBS[1000:], TRUE[1000:])
 CLEAN = np.where(np.arange(1000) % 4 == 0, TRUE[:1000], -1)
+TESTED = {"test_probs": TEST[0], "test_labels": TEST[1]}
 WORK = ["calibrate", "probs.npy", "labels.npy", "--noise", "0.2"]
 
 
@@ -156,56 +157,28 @@ def test_plan_prints_what_the_function_finds():
     options = ["plan", "--k", "100", "--noise", "0.2", "--n", "5000"]
     said = done(*options, "--excess", "0.02")
     assert said.strip() == str(nacp.plan(k=100, noise=0.2, n=5000, excess=0.02))
-    assert done(*options, "--excess", "0.02") == said
+    assert done(*options[:3], "--checked", "500").strip() == str(nacp.plan(k=100, checked=500))
     # The paper's correction at delta = .05, written out.
     paper = math.sqrt(math.log(4 / 0.05) / (2 * 5000 * (0.8 / 1.2) ** 2))
     assert f"{paper:.2g}" in next(line for line in said.splitlines() if line.startswith("nacp"))
 
 
-def test_plan_says_how_many_labels_to_check():
-    command = ["plan", "--k", "10", "--n", "5000", "--checked", "500"]
-    assert done(*command).strip() == str(nacp.plan(k=10, n=5000, checked=500))
-    document = printed_json(*command, "--noise", "0.1")
-    found = nacp.plan(k=10, n=5000, checked=500, noise=0.1)
-    assert (document["checked"], document["assumed"]) == (500, found.assumed)
-    for row, expected in zip(document["checked_rows"], found.checked_rows, strict=True):
-        assert (row["labels"], row["n_needed"]) == (expected.labels, expected.n_needed)
-
-
 @pytest.mark.parametrize(
     ("options", "given"),
     [
-        (["--noise", "0.2", "--score", "hps", "--score", "aps"], {"noise": 0.2, "scores": ["hps", "aps"]}),
-        (["--clean", "clean.npy", "--score", "hps"], {"clean": CLEAN, "scores": ["hps"]}),
-        (
-            ["--clean", "clean.npy", "--score", "hps", "--noise", "0.2"],
-            {"clean": CLEAN, "scores": ["hps"], "noise": 0.2},
-        ),
+        ("--guarantee pac --guarantee none", {"guarantees": ["pac", "none"]}),
+        ("--score aps --test-probs test.npz --test-labels test.npz", {"scores": ["hps", "aps"], **TESTED}),
+        ("--clean clean.npy", {"clean": CLEAN}),
     ],
-    ids=["noise", "clean", "both"],
 )
 def test_compare_prints_what_the_function_finds(options, given):
-    command = ["compare", "probs.npy", "labels.npy", *options]
+    command = ["compare", *WORK[1:], "--score", "hps", *options.split()]
+    given = {"noise": 0.2, "scores": ["hps"]} | given
     found = nacp.compare(*CALIBRATION, **given)
     assert plain(done(*command)) == plain(found)
     rows = printed_json(*command)["rows"]
     assert [row["labels"] for row in rows] == [row.labels for row in found.rows]
     assert rows[0]["checked_estimate"] == found.rows[0].checked_estimate
-
-
-def test_compare_measures_sets_on_test_points():
-    some = ["--score", "hps", "--guarantee", "pac", "--guarantee", "none", "--delta", "0.1"]
-    said = done("compare", *WORK[1:], *some, "--test-probs", "test.npz", "--test-labels", "test.npz")
-    tested = nacp.compare(
-        *CALIBRATION,
-        noise=0.2,
-        scores=["hps"],
-        guarantees=["pac", "none"],
-        delta=0.1,
-        test_probs=TEST[0],
-        test_labels=TEST[1],
-    )
-    assert plain(said) == plain(tested)
 
 
 def test_report_writes_the_page_that_the_function_makes(folder):
@@ -218,9 +191,8 @@ def test_report_writes_the_page_that_the_function_makes(folder):
         *CALIBRATION,
         noise=0.2,
         title="Ours",
-        test_probs=TEST[0][:300],
-        test_labels=TEST[1][:300],
         descriptions=texts,
+        **{name: values[:300] for name, values in TESTED.items()},
     )
     assert (folder / "report.html").read_text(encoding="utf-8") == report.html
     assert said.startswith(str(report.contents.calibration))
@@ -295,35 +267,23 @@ def test_standard_input_and_output_serve_as_files(folder):
     assert "1,000 sets of" in result.stderr
 
 
-def test_rows_that_repeat_items_are_told():
-    np.save("stacked.npy", np.repeat(PROBS[:1000], 3, axis=0))
-    np.save("thrice.npy", np.repeat(NOISY[:1000], 3))
-    found = run(app, ["calibrate", "stacked.npy", "thrice.npy", "--noise", "0.2"])
-    assert found.exit_code == 0
-    assert found.stderr.startswith("Warning: rows of probs come about 3 times each")
-    assert "repeats.py" not in found.stderr, "a sentence, not a line of code"
-
-
 # Checked labels
 
 
 def test_checked_labels_are_a_file_like_the_labels(folder):
-    """As an array with -1, as a table with empty cells, by number and by name: one and the same threshold."""
-    (folder / "names.txt").write_text("\n".join(NAMES) + "\n")
+    """As an array with -1 and as a table with empty cells: one and the same threshold."""
     np.save("odd.npy", np.where(CLEAN == 3, 9, CLEAN))
     (folder / "short.csv").write_text("1\n\n2\n")
     expected = nacp.calibrate(*CALIBRATION, clean=CLEAN).threshold
-    work, own = ["calibrate", "probs.npy", "labels.npy"], ["calibrate", "probs.npy", "names.csv"]
-    for shown, options in ((range(4), work), (NAMES, [*own, "--classes", "names.txt"])):
-        cells = ["" if each < 0 else shown[each] for each in CLEAN]
-        write("table.csv", [["id", "true"], *enumerate(cells)])
-        lines = "".join(f"{cell}\n" for cell in cells)
-        for file, text in {"lines": lines, "headed": f"true\n{lines}\n\n", "longer": f"{lines}\n"}.items():
-            (folder / f"{file}.csv").write_text(text)
-        numbers = ["clean.npy"] if options == work else []
-        for file in (*numbers, "table.csv", "table.csv:true", "lines.csv", "headed.csv", "longer.csv"):
-            said = printed_json(*options, "--clean", file)
-            assert (said["threshold"], said["checked"]) == (expected, 250)
+    work = ["calibrate", "probs.npy", "labels.npy"]
+    cells = ["" if each < 0 else each for each in CLEAN]
+    write("table.csv", [["id", "true"], *enumerate(cells)])
+    lines = "".join(f"{cell}\n" for cell in cells)
+    for file, text in {"lines": lines, "headed": f"true\n{lines}\n\n", "longer": f"{lines}\n"}.items():
+        (folder / f"{file}.csv").write_text(text)
+    for file in ("clean.npy", "table.csv", "lines.csv", "headed.csv", "longer.csv"):
+        said = printed_json(*work, "--clean", file)
+        assert (said["threshold"], said["checked"]) == (expected, 250)
     for given, words in {
         "--clean odd.npy": "--clean must lie from 0 to 3",
         "": "--noise must be given",
@@ -494,12 +454,8 @@ def test_sets_of_more_than_half_of_the_classes_get_the_likely_reason(arguments, 
             "--alpha 90 --noise 0.2",
             "--alpha must lie strictly between 0 and 1; found 90.0; for 90% coverage give --alpha 0.1",
         ),
-        ("--alpha 10 --noise 0.2", "for 90% coverage give --alpha 0.1"),
         ("--alpha 10% --noise 0.2", "'--alpha': '10%' is not a number; for 90% coverage give --alpha 0.1"),
-        ("--alpha ten --noise 0.2", "'--alpha': 'ten' is not a number"),
-        ("--noise 20", "--noise must lie in [0, 1); found 20.0"),
         ("--noise 20%", "--noise must be a rate such as 0.2"),
-        ("--noise 0.2 --delta 5", "--delta must lie strictly between 0 and 1; found 5.0"),
     ],
 )
 def test_shares_said_in_percent_are_refused_with_the_share(options, words):
@@ -512,8 +468,6 @@ def test_an_alpha_that_was_meant_as_coverage_is_doubted():
         "Warning: alpha = 0.9 is the share of true labels that sets may miss, so only 0.1 is promised" in said
     )
     assert "alpha =" not in done(*WORK, "--alpha", "0.4")
-    with pytest.warns(UserWarning, match="for a coverage of 0.95 pass alpha=0.05"):
-        nacp.calibrate(*CALIBRATION, noise=0.2, alpha=0.95)
 
 
 def test_labels_that_start_at_1_are_seen():
@@ -551,35 +505,22 @@ def test_an_audit_serves_every_command_that_takes_checked_labels():
         ("calibrate labels.npy probs.npy --noise 0.2", "probabilities come first, then labels"),
         ("predict probs.npy cal.json", "probs.npy is not a calibration file"),
         ("calibrate test.npz:more labels.npy --noise 0.2", "holds no 'more', but probs, labels"),
-        ("calibrate names.csv names.csv --noise 0.2", "has no column of probabilities; found animal"),
-        ("calibrate probs.npy labels.npy --noise 2", "Error: --noise must lie in [0, 1); found 2.0"),
-        ("calibrate probs.npy labels.npy --noise much", "--noise must be a rate such as 0.2"),
         ("calibrate probs.npy labels.npy --noise wide.npy", "must be a noise matrix of the shape (k, k)"),
-        ("calibrate probs.npy labels.npy --noise none --noise-interval 0.1 0.2", "is of a noise rate"),
         ("calibrate probs.npy labels.npy --noise 0.1 --noise-other 0.2", "--noise-other is a rate by itself"),
         ("calibrate probs.npy names.csv --noise 0.2", "give --classes FILE with the names of the classes"),
         ("calibrate probs.npy labels.npy --noise 0.2 -o no/cal.json", "no folder no"),
         ("calibrate wide.npy labels.npy --noise four.json", "for 4 classes, not for 5"),
-        ("plan --k 20 --noise four.json", "noise was estimated for 4 classes, not for 20"),
-        ("demo --report nowhere/x.html", "cannot be written: there is no folder nowhere"),
-        ("predict other.json probs.npy", "other.json is not a calibration file"),
         ("predict missing.json probs.npy", "missing.json: No such file or directory"),
-        ("predict folder probs.npy", "folder: Is a directory"),
         ("predict cal.json wide.npy", "5 columns, but the calibration was made with 4 classes"),
         ("predict cal.json probs.npy -o /proc/x.jsonl", "Error: /proc/x.jsonl: "),
-        ("predict cal.json late.npy", "row 999 sums to 2"),
         ("compare probs.npy labels.npy --noise 0.2 --test-labels labels.npy", "needs --test-probs"),
         ("plan --k 1 --noise 0.1", "Error: --k must be"),
-        ("plan --k 100000000 --noise 0.1", "--k must be at most 1,000,000"),
-        ("plan --k 4 --n 100 --checked 300", "--checked must be at most n = 100"),
         # Advice is about the command line.
         ("calibrate logits.npy labels.npy --noise 0.2", "give --from-logits"),
         ("predict cal.json late.npy", "; nacp calibrate --normalize divides by the row sums"),
         ("calibrate one.npy labels.npy --noise 0.2", "for a binary classifier give two columns, 1 - p and p"),
         ("predict cal.json narrow.npy", "calibrate with a file of float32, too"),
         ("plan --k 4 --noise 0.2 --noise-confidence 0.9", "give --noise-interval"),
-        ("plan --k 4 --noise 0.2 --excess 0", "--excess must lie"),
-        ("plan --k 4 --noise 0.2 --n 0", "Error: --n must be"),
         ("noise audit labels.npy again.npy --model groups", "give --groups FILE too"),
         ("evaluate cal.json test.npz truth.csv", "calibrate with --classes FILE"),
     ],
@@ -601,16 +542,10 @@ def test_what_is_wrong_gets_one_sentence(command, words):
     [
         ("nan.npy holds NaN", "calibrate nan.npy labels.npy --noise 0.2"),
         ("fives.npy must lie from 0 to 3", "calibrate probs.npy fives.npy --noise 0.2"),
-        ("fives.npy must lie from 0 to 3", "noise audit fives.npy again.npy --k 4"),
         ("standard input must have rows that sum to 1", "predict cal.json -"),
-        ("--alpha must lie strictly between 0 and 1", "calibrate probs.npy labels.npy --noise 0 --alpha 1"),
-        ("--score must be one of", "calibrate probs.npy labels.npy --noise 0 --score foo"),
         ("--guarantee must be", "calibrate probs.npy labels.npy --noise 0 --guarantee foo"),
-        ("--delta", "calibrate probs.npy labels.npy --noise 0 --guarantee expected --delta 0.01"),
         ("--noise-interval must", "calibrate probs.npy labels.npy --noise 0.2 --noise-interval 0.3 0.4"),
         ("--noise-confidence must lie", "plan --k 4 --noise 0 --noise-interval 0 0.4 --noise-confidence 2"),
-        ("--confidence must lie", "noise audit labels.npy again.npy --confidence 2"),
-        ("--level must lie", "diagnose cal.json probs.npy labels.npy --level 2"),
         ("--test-probs holds NaN", "compare probs.npy labels.npy --noise 0 --test-probs nan.npy"),
         ("EPSILON must be", "noise privacy --k 4 0"),
     ],
@@ -626,7 +561,6 @@ def test_an_argument_is_called_what_was_typed_for_it(start, command):
     ("command", "words"),
     [
         ("calibrate a b --alpha 10%", "invalid value for '--alpha'"),
-        ("calibrate a b --random-state x", "invalid value for '--random-state'"),
         ("calibrate a b --small no", "'no' is not one of 'error', 'all', 'merge'"),
         ("calibrate a", "missing argument 'LABELS' (see root calibrate --help)"),
     ],

@@ -538,11 +538,6 @@ def test_class_names_that_cannot_be_used_are_told(folder, text, words):
     refused(words, read_class_list, "names.json")
 
 
-def test_class_names_with_commas_are_read_whole():
-    write("names.csv", [["Cod, Atlantic"], ["Cod, Pacific"], ["Hake"]])
-    assert read_class_list("names.csv") == ["Cod, Atlantic", "Cod, Pacific", "Hake"]
-
-
 # Noise
 
 

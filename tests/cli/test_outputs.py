@@ -161,16 +161,6 @@ def test_what_is_written_replaces_files_only_and_never_an_input():
         nacp.load("cal.json").save("pipe")
 
 
-def test_rows_may_be_named_by_any_column():
-    write("p.csv", [[*NAMES, "file name"], *([*p, i] for i, p in zip(IDS, PROBS.tolist(), strict=True))])
-    done("predict", "cal.json", "p.csv", "--id", "file name", "-o", "a.jsonl")
-    done("predict", "cal.json", "probs.csv", "-o", "b.jsonl")
-    assert json_lines("a.jsonl") == json_lines("b.jsonl")
-    for name in ("p.csv", "probs.npy"):
-        said = done("predict", "cal.json", name, "--id", "x", code=2)
-        assert f"--id names a column, and {name} has none of this name" in said
-
-
 def test_no_set_is_empty_if_that_is_wished():
     for options, empty in (([], True), (["--no-allow-empty"], False)):
         done("predict", "small.json", "probs.csv", "-o", "a.jsonl", *options)

@@ -47,14 +47,9 @@ def threshold(*arguments, **options):
     [
         "calibrate p.csv crowd.csv --noise 0.2",
         "calibrate p.csv y.csv --clean crowd.csv",
-        "compare p.csv crowd.csv --noise 0.2",
-        "report p.csv crowd.csv --noise 0.2",
-        "noise model p.csv crowd.csv",
         "noise audit crowd.csv crowd.csv:worker --classes names.txt",
-        "audit choose p.csv crowd.csv --budget 50",
         "evaluate cal.json p.csv crowd.csv",
         "diagnose cal.json p.csv crowd.csv",
-        "diagnose cal.json p.csv y.csv --clean crowd.csv",
     ],
 )
 def test_no_command_takes_a_column_in_silence(command):
@@ -364,33 +359,9 @@ def test_cells_that_a_spreadsheet_would_execute_are_escaped_and_read_back(folder
         nacp.load("cal.json").threshold
         == nacp.calibrate(PROBS, NOISY, clean=(plan.rows, TRUE[plan.rows]), audit=plan).threshold
     )
-    write(
-        "y.csv",
-        [["id", "label"], *(["'" + i, "'" + names[y]] for i, y in zip(ids[::-1], NOISY[::-1], strict=True))],
-    )
-    done("calibrate", "new.csv", "y.csv", *NOISE)
-    assert (
-        nacp.load("cal.json").threshold == nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none").threshold
-    )
 
 
 # Results
-
-
-def test_evaluate_names_the_worst_classes_and_says_what_each_number_is():
-    done("calibrate", "p.csv", "y.csv", "--noise", "0.2")
-    evaluate = ("evaluate", "cal.json", "p.csv", "audit.csv")
-    said = done(*evaluate)
-    sets = nacp.load("cal.json").predict_set(PROBS)
-    worst = nacp.coverage_by_class(sets, NAMED_TRUE).worst_first()[0]
-    hits = int(np.asarray(sets)[worst == TRUE, worst].sum())
-    for each in (NAMES[worst], f"{hits / (worst == TRUE).sum():.4f}", str((worst == TRUE).sum())):
-        assert each in said
-    for each in ("the share of sets that hold the true label", "sets of similar size (0 to 1, 2 to 3"):
-        assert each in plain(said)
-    first = printed_json(*evaluate)["worst_classes"][0]
-    assert (first["class"], first["count"]) == (NAMES[worst], int((worst == TRUE).sum()))
-    assert first["low"] < first["coverage"] < first["high"]
 
 
 @pytest.mark.parametrize("width", [40, 80])

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,17 +153,6 @@ def test_faults_of_the_system_get_one_sentence_and_never_exit_code_1(tmp_path, l
         assert sorted(os.listdir(tmp_path)) == before, "nothing is left behind"
 
 
-def test_names_do_not_steer_the_terminal(tmp_path):
-    odd = "a\x1b]0;owned\x07\x9b31m\u202e"
-    cal = nacp.load("cal.json")
-    replace(cal, classes=(odd, *(f"c{i}" for i in range(1, 50)))).save(tmp_path / "cal.json")
-    for arguments in (["part.npy", "-o", "-"], [f"{odd}.npy"]):
-        given = ("predict", str(tmp_path / "cal.json"), *arguments)
-        said = on_a_terminal(*given, code=None, both=True)
-        assert not set("\x07\x9b\u202e") & set(said)
-        assert "\\u001b]0;owned\\u0007\\u009b31m\\u202e" in said
-
-
 @pytest.mark.slow
 def test_standard_output_that_has_ascii_only_gets_all_sets(tmp_path):
     done("predict", "named.json", "part.npy", "-o", tmp_path / "a.jsonl")
@@ -238,16 +226,3 @@ def test_calibrations_diagnoses_and_estimates_show_progress_too(
         counts = [int(each.replace(",", "")) for each in found]
         assert counts == sorted(counts)
         assert counts[-1] >= 200_000
-
-
-def test_the_shell_completes_commands_and_options():
-    command = shutil.which("nacp", path=os.path.dirname(sys.executable))
-
-    def completed(words):
-        asked = {"_NACP_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        environment = os.environ | asked
-        return subprocess.run([command], env=environment, capture_output=True, text=True).stdout.split()
-
-    assert completed("nacp ca") == ["calibrate"]
-    assert completed("nacp calibrate --noise-i") == ["--noise-interval"]
-    assert "--install-completion" in done("--help")
