@@ -57,6 +57,7 @@ def test_with_checked_labels_each_group_has_its_own(points):
     assert f"from {len(noisy):,} labels of" in str(cal)
     assert " ".join(str(cal).split()).count("240 of them checked. group checked threshold")
     assert [row[1] for row in cal.table()] == ["120", "120"]
+    assert "the 240 checked points" in cal.assumptions
     with pytest.raises(
         nacp.InputError, match="clean cannot be used for groups of classes; calibrate with the"
     ):

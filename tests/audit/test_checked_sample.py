@@ -11,7 +11,6 @@ import nacp
 from nacp.audit.checked_sample import CheckedSample, deal, pilot_size
 from nacp.coverage.tally import Sample
 from nacp.points import open_rows
-from nacp.stats.counts import allowed_misses
 from nacp.stats.strata import _Strata, hits_needed_inside
 from tests.audit.simulation import assert_seldom_short, coverage_of, points, posterior_of, samples
 
@@ -86,14 +85,6 @@ def test_tests_are_nested_in_the_cutoff_whatever_the_distance_is(monkeypatch):
         assert (tables[0] <= tables[3]).all()
         assert (tables[2] <= tables[1]).all()
         assert (tables[0] == tables[2]).all()
-
-
-@pytest.mark.parametrize("m", [1, 20, 100, 999])
-def test_the_binomial_test_needs_the_least_number_that_is_rare_enough(m):
-    for target, delta in ((0.9, 0.1), (0.5, 0.01)):
-        needed = m - allowed_misses(m, 1 - target, delta)
-        assert needed == m + 1 or binom.sf(needed - 1, m, target) <= delta
-        assert binom.sf(needed - 2, m, target) > delta
 
 
 def by_definition(probs, noisy, rows, truth, score, rate, alpha, delta, seed):

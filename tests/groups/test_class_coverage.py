@@ -73,12 +73,3 @@ def test_intervals_from_noisy_labels_hold_the_coverage(noise, per_class):
     # They are approximate, and wider than need be where labels are few.
     assert hits / (runs * K) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / (runs * K))
     assert (found.high - found.low).mean() < 4.5 / np.sqrt(per_class)
-
-
-def test_an_estimate_for_other_classes_is_refused():
-    sets, labels = sets_and_labels(50, 0)
-    estimate = nacp.noise_from_privacy(3.0, k=1000)
-    with pytest.raises(ValueError, match="noise was estimated for 1,000 classes, not for 10"):
-        nacp.coverage_by_class(sets, labels, noise=estimate)
-    with pytest.raises(ValueError, match="noise is for 2 classes, not for 10"):
-        nacp.coverage_by_class(sets, labels, noise=np.eye(2))

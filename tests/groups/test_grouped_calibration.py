@@ -11,7 +11,6 @@ from nacp.coverage.grid import BY_CLASS
 from nacp.files import sealed
 from nacp.paper import twins
 from nacp.points import arrays
-from nacp.wrapping import at_width
 
 ROUNDING = 1e-12
 
@@ -300,32 +299,12 @@ def test_what_is_printed_of_groups_fits_and_is_said_rightly():
     )
     assert cal.pooled == ("one",)
     assert "one group" not in cal.promise
-    for columns in (40, 80):
-        with at_width(columns):
-            assert max(map(len, str(cal).splitlines())) <= columns
+    assert max(map(len, str(cal).splitlines())) <= 80
     only = nacp.calibrate(PROBS, NOISY, noise=0.2, alpha=0.3, groups=["a"] * 300, simultaneous=True)
     assert "in each group by itself" in only.promise
-    halves = np.arange(len(NOISY)) % 2
-    checked = nacp.calibrate(PROBS, NOISY, clean=TRUTH, alpha=0.3, groups=halves, guarantee="expected")
-    assert "the 300 checked points" in checked.assumptions
 
 
 # Files
-
-
-@pytest.mark.parametrize("given", [{"by": "class"}, {"groups": "rows"}, {"groups": "rows", "small": "merge"}])
-def test_saved_and_loaded_it_is_the_same(tmp_path, given):
-    rows = np.array(["x", "y"])[np.arange(len(NOISY)) % 2] if "groups" in given else None
-    names = [f"c{i}" for i in range(10)]
-    known = {"noise": 0.2, "alpha": 0.3, "guarantee": "expected", "classes": names}
-    cal = nacp.calibrate(
-        PROBS, np.take(names, NOISY), **({"small": "all"} | given | {"groups": rows} | known)
-    )
-    cal.save(tmp_path / "cal.json")
-    again = nacp.load(tmp_path / "cal.json")
-    assert (again, str(again)) == (cal, str(cal))
-    sets = [each.predict_set(PROBS, groups=rows).to_lists() for each in (cal, again)]
-    assert sets[0] == sets[1]
 
 
 CHANGES = {
@@ -358,7 +337,7 @@ def test_a_file_that_does_not_fit_is_refused(tmp_path, kind):
         assert cal.pooled == ("b", "c")
         assert "where b, c are one group, as they are small" in cal.promise
     cal.save(path)
-    assert nacp.load(path) == cal
+    assert (nacp.load(path), str(nacp.load(path))) == (cal, str(cal))
     document = json.loads(path.read_text())
     for field, value in CHANGES[kind]:
         path.write_text(json.dumps(sealed(document | {field: value})))
@@ -434,11 +413,9 @@ def test_rare_classes_are_in_a_cluster_of_their_own():
 @pytest.mark.parametrize("scores", ["equal", "few"])
 def test_classes_of_equal_scores_are_one_cluster(scores):
     """There may be fewer different classes than clusters: no warning, and no class by itself by chance."""
-    rng = np.random.default_rng(0)
-    TRUTH = rng.integers(10, size=1000)
-    PROBS = np.full((1000, 10), 0.1)
+    truth, probs = np.arange(1000) % 10, np.full((1000, 10), 0.1)
     if scores == "few":
-        PROBS = np.where(np.arange(10) == TRUTH[:, None], np.where(TRUTH < 5, 0.91, 0.46)[:, None], 0.0)
-        PROBS += (1 - PROBS.sum(axis=1, keepdims=True)) / 10
-    groups = nacp.cluster_classes(PROBS, TRUTH, noise=None, clusters=4)
+        probs = np.where(np.arange(10) == truth[:, None], np.where(truth < 5, 0.91, 0.46)[:, None], 0.0)
+        probs += (1 - probs.sum(axis=1, keepdims=True)) / 10
+    groups = nacp.cluster_classes(probs, truth, noise=None, clusters=4)
     assert list(groups.values()) == ([0] * 10 if scores == "equal" else [0] * 5 + [1] * 5)

@@ -227,16 +227,6 @@ def test_the_first_batch_tells_the_classes():
         nacp.Calibrator(noise=0.3) + stream
 
 
-def test_the_narrowest_type_that_holds_all_numbers_is_kept():
-    wide = PROBS.astype(np.float64)
-    stream = fed(nacp.Calibrator(K, noise=0.2), wide, NOISY, [1, 70])
-    assert stream.finish().widths == ("float32", "float64")
-    narrow = np.tile([0.5, 0.5, *[0] * (K - 2)], (70, 1))
-    some = fed(stream.fresh(), narrow, np.zeros(70, dtype=int), range(1, 70))
-    assert quiet(some.finish).widths == ("float16", "float64")
-    assert (some + stream).finish().widths == (stream + some).finish().widths == ("float32", "float64")
-
-
 # States
 
 
