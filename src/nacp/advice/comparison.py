@@ -142,7 +142,6 @@ class Comparison(Printout):
 
     @property
     def audited(self) -> bool:
-        """Whether there are checked labels."""
         return any(row.labels != NOISY or row.checked_estimate is not None for row in self.rows)
 
     @property

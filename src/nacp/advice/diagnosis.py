@@ -154,12 +154,10 @@ class GroupedDiagnosis(Printout):
 
     @property
     def rejected_groups(self) -> tuple[Any, ...]:
-        """The groups in which the model is rejected."""
         return tuple(name for name, found in self.diagnoses.items() if found.rejected)
 
     @property
     def rejected(self) -> bool:
-        """Whether the noise model is rejected in some group."""
         return bool(self.rejected_groups)
 
     @property
@@ -294,7 +292,6 @@ def opened(cal: Calibration, probs: ArrayLike, labels: ArrayLike) -> Sample:
 
 
 def _diagnosis_of(sample: Sample, cal: Calibration, level: float, checked: Audit | None = None) -> Diagnosis:
-    """Return the diagnosis of a calibration's noise model on a sample."""
     check_fraction("level", level)
     _check_model(cal)
     radius = 0.0 if cal.noise is None else cal.noise.doubt.radius

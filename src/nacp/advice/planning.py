@@ -126,7 +126,6 @@ class Plan(Printout):
 
     @property
     def advice(self) -> str:
-        """How many labels to check."""
         by_labels = {row.labels: row for row in self.checked_rows if row.guarantee.name == DEFAULT.name}
         row, chosen = by_labels.get(CHECKED, by_labels[ALONE]), by_labels.get(CHOSEN)
         target, covered = f"{100 * (1 - self.alpha):g}%", 100 * (1 - self.alpha + self.excess)

@@ -127,7 +127,6 @@ def pairs(sample: Sample, noise: Noise | None, learn: Ints, test: Ints, favourit
 
 
 def _by_class(values: Ints, k: int) -> list[Ints]:
-    """Return for each class the places where it occurs."""
     order = np.argsort(values, kind="stable")
     return np.split(order, np.cumsum(np.bincount(values, minlength=k))[:-1])
 

@@ -82,10 +82,8 @@ def sensitivity(
 
     Parameters
     ----------
-    cal : Calibration
-        From `calibrate` or `load`.
-    probs, labels : arrays of shape (n, k) and (n,)
-        Points with noisy labels: those of the calibration, or others.
+    cal, probs, labels
+        A calibration, and points with noisy labels: those that it comes from, or others.
     shifts : sequence of float, optional
         The errors of the stated rate; by default up to 0.05 both ways, as far as the model allows.
 
@@ -125,7 +123,6 @@ def sensitivity(
 
 
 def _is_possible(noise: Noise, rate: float, k: int) -> bool:
-    """Return whether a model can have this error rate."""
     try:
         noise.with_error_rate(rate, k).inverse(k)
     except ValueError:

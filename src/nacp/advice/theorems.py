@@ -25,14 +25,8 @@ def threshold_bracket(
 
     Any q at which the estimated clean coverage first, or last, reaches 1 - alpha lies between the ``(1 -
     alpha)(1 - epsilon)/(1 - epsilon/k)`` and the ``1 - alpha + alpha epsilon`` quantiles of the noisy labels'
-    scores. Quantile p is the smallest score s with at least a share p of scores <= s.
-
-    Parameters
-    ----------
-    noisy_scores : array of shape (n,)
-        The scores of the noisy labels, for example from `Score.label_scores`.
-    epsilon, k, alpha : float, int and float
-        The rate of uniform noise, the number of classes, and alpha as in `calibrate`.
+    scores, which for example `Score.label_scores` returns. Quantile p is the smallest score s with at least a
+    share p of scores <= s.
 
     Examples
     --------
@@ -78,12 +72,7 @@ def compare_with_noisy_cp(
     without a correction, reaches its target exactly, it is at most that quantile if and only if ``F^r-hat(q)
     <= 1 - alpha``, that is, if its sets hold at most ``k (1 - alpha)`` labels on average. On a sample, both
     hold up to one step of the grid. (The paper states it for the threshold of Noisy-CP and proves it for q,
-    which is used here.)
-
-    Parameters
-    ----------
-    probs, labels, noise, alpha, score
-        As in `calibrate`; uniform noise.
+    which is used here.) The parameters are those of `calibrate`; the noise is uniform.
 
     Examples
     --------

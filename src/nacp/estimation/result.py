@@ -138,7 +138,6 @@ class NoiseEstimate:
         write_document(path, {"format": _FORMAT, "version": _VERSION} | self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all attributes as plain values, for a file."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         check_storable(self.classes)
         return values | {"noise": self.noise.to_dict()}

@@ -58,7 +58,6 @@ class Votes(NamedTuple):
         return dawid_skene(self.table, self.k, self.known)
 
     def check_named(self, argument: str) -> None:
-        """Raise an error if the annotators of the labels are unknown."""
         if not self.named:
             raise InputError(
                 argument,

@@ -21,18 +21,9 @@ def from_argilla(
 ) -> LabelTable:
     """Read records that Argilla exported, as ``json.load`` returns them: the answers to one question.
 
-    Responses that were discarded, or not yet submitted (drafts), are left out.
-
-    Parameters
-    ----------
-    records : sequence of mappings
-        The export.
-    question : str, optional
-        The question whose answers are wanted; needed only if there are several.
-    item : str, optional
-        The field that names a record; by default its id, and without any the record's number.
-    predictions : bool, default=False
-        Whether suggestions count as labels, too, each agent as an annotator.
+    Responses that were discarded, or not yet submitted (drafts), are left out. The `question` is needed only
+    if there are answers to several. `item` is the field that names a record; by default its id, and without
+    any the record's number. With `predictions` suggestions count as labels, too, each agent as an annotator.
 
     Examples
     --------

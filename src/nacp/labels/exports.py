@@ -201,7 +201,6 @@ def _as_records(content: Any) -> Any:
 
 
 def _format(content: Any) -> str:
-    """Return the format of a content."""
     if isinstance(content, np.ndarray):
         return "matrix"
     if not isinstance(content, list):

@@ -25,12 +25,8 @@ def from_matrix(
 ) -> LabelTable:
     """Read a label matrix: a row for each item, a column for each annotator or labelling function.
 
-    Parameters
-    ----------
-    labels : array of shape (n, annotators)
-        Numbers, or names. -1, nan, None and an empty text are abstentions.
-    items, annotators : sequence, optional
-        The names of the rows and of the columns; by default their numbers, or those of a DataFrame.
+    It holds numbers, or names; -1, nan, None and an empty text are abstentions. The names of the rows,
+    `items`, and of the columns, `annotators`, are by default their numbers, or the columns of a DataFrame.
 
     Examples
     --------

@@ -23,18 +23,9 @@ def from_label_studio(
     """Read a JSON or JSON-MIN export of Label Studio, as ``json.load`` returns it: the choices of annotators.
 
     Cancelled (skipped) annotations and drafts are left out. An annotation marked as ground truth is a checked
-    label.
-
-    Parameters
-    ----------
-    tasks : sequence of mappings
-        The export.
-    control : str, optional
-        The name of the ``<Choices>`` whose answers are wanted; needed only if there are several.
-    item : str, optional
-        The field of a task's data that names it; by default the task's id.
-    predictions : bool, default=False
-        Whether predictions of models count as labels, too, each model as an annotator. JSON-MIN has none.
+    label. `control` is the name of the ``<Choices>`` whose answers are wanted, needed only if there are
+    several. `item` is the field of a task's data that names it; by default the task's id. With `predictions`
+    those of models count as labels, too, each model as an annotator; JSON-MIN has none.
 
     Examples
     --------
@@ -55,7 +46,6 @@ def from_label_studio(
 
 
 def _of_task(task: Mapping[str, Any], i: int, name: Any) -> Iterator[Answer]:
-    """Yield the answers of a whole task."""
     for j, annotation in enumerate(task.get("annotations", task.get("completions")) or ()):
         if annotation.get("was_cancelled") or annotation.get("skipped"):
             continue

@@ -107,7 +107,6 @@ class LabelTable:
 
     @cached_property
     def checked(self) -> dict[Any, Any]:
-        """The checked labels by item."""
         return {each.item: each.label for each in self.given if each.checked}
 
     def matrix(
@@ -203,7 +202,6 @@ class LabelTable:
         classes: Sequence[Any] | None,
         choose: Callable[[list[Any]], Any],
     ) -> Array:
-        """Return one of the labels of each item, missing where there is none."""
         found = []
         for row in self.matrix(items, classes).tolist():
             labels = [label for label in row if label is not None and label != -1]

@@ -37,7 +37,6 @@ class Doubt:
 
     @property
     def exact(self) -> bool:
-        """Whether the model is known exactly."""
         return len(self.ends) == 1 and not self.radius
 
     @property
@@ -164,7 +163,6 @@ class Noise(ABC):
         return "merge classes that are often confused"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters, for a file."""
         return {"name": self.name} | vars(self)
 
     def sample(

@@ -153,7 +153,6 @@ def _plain(groups: Iterable[Hashable]) -> tuple[Hashable, ...]:
 
 
 def _by_group(rate: Any) -> float | dict[Hashable, float]:
-    """Return the one rate, or the rates by group."""
     if not isinstance(rate, Mapping | list | tuple):
         return check_rate(rate)
     try:

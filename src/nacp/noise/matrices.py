@@ -51,7 +51,6 @@ class ClassMatrix(ABC):
         """Return the smallest and the largest entry of each column."""
 
     def dense(self) -> Floats:
-        """Return all entries."""
         every = np.arange(self.k)
         return self.entries(every[:, None], every)
 
@@ -62,7 +61,6 @@ class ClassMatrix(ABC):
 
     @property
     def diagonal(self) -> Floats:
-        """The diagonal entries."""
         every = np.arange(len(self.own))
         return self.entries(every, every % self.k)
 

@@ -79,7 +79,7 @@ class MatrixNoise(DenseNoise):
         --------
         >>> import nacp
         >>> noise = nacp.MatrixNoise.from_posterior([[0.75, 0.25], [0.25, 0.75]], noisy_priors=[0.5, 0.5])
-        >>> noise.matrix(2).dense().tolist()
+        >>> noise.P.tolist()
         [[0.75, 0.25], [0.25, 0.75]]
         """
         if (priors is None) == (noisy_priors is None):

@@ -38,7 +38,6 @@ class CorrectionRow(Cell):
 
     @property
     def moments(self) -> printed.Moments:
-        """The mean and the standard deviation."""
         return printed.Moments(self.correction, self.correction_sd)
 
 

@@ -83,7 +83,6 @@ class Setting:
 
     @property
     def title(self) -> str:
-        """The setting in a few words."""
         return ", ".join(filter(None, [self.source.title, self.score.upper(), self.label]))
 
 
@@ -116,7 +115,6 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """The name of the data to print."""
         return printed.title_of(self.data, simulated=bool(self.simulated))
 
 
@@ -145,7 +143,6 @@ class Row(Cell):
 
     @property
     def moments(self) -> tuple[Moments, Moments]:
-        """Those of the size and of the coverage."""
         return Moments(self.size, self.size_sd), Moments(self.coverage, self.coverage_sd)
 
     @property

@@ -1,10 +1,10 @@
 """The methods that are compared, as choices of labels, noise model and guarantee."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from nacp.guarantees import Guarantee, as_guarantee
+from nacp.guarantees import GUARANTEES, Guarantee
 from nacp.noise import Noise
 
 PAPER_DELTA = 1e-3
@@ -31,9 +31,9 @@ class Method:
         return min(estimate, 1.0) - (1 - alpha)
 
 
-def six_methods(k: int, delta: float = PAPER_DELTA) -> list[Method]:
-    """Return the methods of the paper's Tables 1 and 3, for k equally frequent classes; delta is of NACP."""
-    return _methods([1 / k] * k, delta)
+def six_methods(k: int) -> list[Method]:
+    """Return the methods of the paper's Tables 1 and 3, for k equally frequent classes."""
+    return _methods([1 / k] * k)
 
 
 def methods_under(noise: Noise, priors: ArrayLike | None = None) -> list[Method]:
@@ -44,33 +44,30 @@ def methods_under(noise: Noise, priors: ArrayLike | None = None) -> list[Method]
     """
     return [
         method
-        for method in _methods(priors, PAPER_DELTA)
+        for method in _methods(priors)
         if method.guarantee.applies(noise if method.noise_aware else None, "last") is None
     ]
 
 
-def _methods(priors: ArrayLike | None, delta: float) -> list[Method]:
-    acnl, crcp = (
-        replace(as_guarantee(name), priors=priors)  # type: ignore[type-var]  # dataclasses
-        for name in ("acnl", "crcp")
+def _methods(priors: ArrayLike | None) -> list[Method]:
+    split, none, acnl, crcp, ours = (
+        GUARANTEES[name].with_options(priors=priors, delta=PAPER_DELTA)
+        for name in ("split", "none", "acnl", "crcp", "nacp")
     )
     return [
-        Method("CP (oracle)", sees_clean=True, noise_aware=False, guarantee=as_guarantee("split")),
-        Method("Noisy-CP", sees_clean=False, noise_aware=False, guarantee=as_guarantee("split")),
-        aware(as_guarantee("none"), "NR-CP"),
+        Method("CP (oracle)", sees_clean=True, noise_aware=False, guarantee=split),
+        Method("Noisy-CP", sees_clean=False, noise_aware=False, guarantee=split),
+        aware(none, "NR-CP"),
         aware(acnl, "ACNL"),
         aware(crcp, "CRCP"),
-        aware(as_guarantee("nacp", delta), "NACP"),
+        aware(ours, "NACP"),
     ]
 
 
 def our_methods(delta: float = PAPER_DELTA) -> list[Method]:
     """Return the guarantees beyond the paper; "binomial" is for uniform noise, the others for any."""
-    return [
-        aware(as_guarantee("pac", delta)),
-        aware(as_guarantee("binomial", delta)),
-        aware(as_guarantee("expected")),
-    ]
+    names = "pac", "binomial", "expected"
+    return [aware(GUARANTEES[name].with_options(delta=delta)) for name in names]
 
 
 def aware(guarantee: Guarantee, name: str | None = None) -> Method:

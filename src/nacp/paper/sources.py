@@ -38,7 +38,6 @@ class Source:
 
     @property
     def title(self) -> str:
-        """The name to print; a twin is called a simulation."""
         return printed.title_of(self.name, simulated=self.path is None)
 
     @cached_property
@@ -50,7 +49,6 @@ class Source:
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        """The numbers of examples and of classes."""
         if self.path is None:
             return twins.TWINS[self.name].size, twins.TWINS[self.name].k
         n, k = self.load().probs.shape

@@ -41,7 +41,6 @@ class Sheet:
     records: Sequence[Row | CorrectionRow] = ()
 
     def filled(self) -> "Sheet":
-        """Return the table without columns that are empty."""
         kept = [
             j for j in range(len(self.columns)) if any(row[j] for _, rows in self.sections for row in rows)
         ]

@@ -51,21 +51,10 @@ _SLOPE = 1e-3  # enough to tell 1,000 labels apart in float32
 
 
 def simulate(name: str, *, n: int | None = None, random_state: int = 0) -> tuple[Array, Ints]:
-    """Draw a test set of one of the twins.
+    """Draw a test set of one of the `TWINS`: single-precision probabilities, (n, k), and the true classes,
+    (n,).
 
-    Parameters
-    ----------
-    name : str
-        One of `TWINS`.
-    n : int, optional
-        The number of examples; that of the paper's data set by default.
-    random_state : int, default=0
-        The same number gives the same data.
-
-    Returns
-    -------
-    probs, labels : arrays of shape (n, k) and (n,)
-        Single-precision probabilities, and the true classes, balanced and shuffled.
+    By default it has as many examples as the paper's data set. The classes are balanced and shuffled.
 
     Examples
     --------

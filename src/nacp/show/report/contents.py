@@ -112,7 +112,6 @@ class Given:
     saved: Calibration | None = None
 
     def calibrate(self, **options: Any) -> Any:
-        """Calibrate with further options."""
         options = {"noise": self.noise, "clean": self.clean, "audit": self.audit} | self.options | options
         return calibrate(self.probs, self.labels, **options)
 
