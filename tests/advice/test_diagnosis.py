@@ -9,9 +9,7 @@ import pytest
 from scipy import stats
 
 import nacp
-from nacp.advice import regions
 from nacp.coverage.agreement import unrelated
-from nacp.coverage.grid import GRID, cells_of_probabilities
 from nacp.coverage.tally import Sample
 from nacp.paper import twins
 from nacp.points import open_points
@@ -85,49 +83,6 @@ def test_a_right_model_is_rejected_no_more_often_than_the_level_allows(noise, sc
         cal = nacp.calibrate(probs, noisy, noise=noise, score=score, guarantee="none")
         rejected += nacp.diagnose(cal, probs, noisy, level=level).rejected
     assert stats.binom.sf(rejected - 1, runs, level) > 1e-4
-
-
-def test_shares_of_the_test_points_are_those_of_the_definition():
-    """Both regions: sum over l of W[y, l] h(x, l), with h from the other half only."""
-    rng = np.random.default_rng(2)
-    k, n = 6, 200
-    probs = rng.dirichlet(np.full(k, 0.4), size=n)
-    labels = rng.integers(k, size=n)
-    noise = nacp.MatrixNoise(asymmetric(k))
-    inverse = np.linalg.inv(noise.P)
-    sample = Sample.of(*open_points(probs, labels)[:2], nacp.HPS())
-    learn, test = np.arange(n)[::2], np.arange(n)[1::2]
-    best = probs.argmax(axis=1)
-
-    region = regions.pairs(sample, noise, learn, test, best)
-    joint = np.zeros((k, k))
-    for i in learn:
-        joint[best[i]] += inverse[labels[i]]
-    weights = np.maximum(-joint, 0) / np.maximum(-joint, 0).max()
-    expected = [sum(inverse[labels[i], c] * weights[best[i], c] for c in range(k)) for i in test]
-    np.testing.assert_allclose(region.shares, expected, rtol=0, atol=1e-10)
-    every = inverse @ weights.T
-    assert region.low <= min(0, every.min()) + 1e-10
-    assert region.high >= every.max() - 1e-10
-
-    scores = GRID[cells_of_probabilities(probs)]
-
-    def curve(rows, q):
-        return np.mean([inverse[labels[i], scores[i] <= q].sum() for i in rows])
-
-    region = regions.fall(sample, noise, learn, test, doubtful=True)
-    candidates = np.quantile(scores[learn, labels[learn]], np.linspace(0, 1, 200), method="lower")
-    values = [(-1, 0.0), *((q, curve(learn, q)) for q in np.unique(candidates)), (2, 1.0)]
-    falls = {(a, b): x - y for i, (a, x) in enumerate(values) for b, y in values[i:]}
-    start, end = max(falls, key=falls.get)
-    inside = (scores[test] > start) & (scores[test] <= end)
-    expected = (inverse[labels[test]] * inside).sum(axis=1)
-    np.testing.assert_allclose(region.shares, expected, rtol=0, atol=1e-9)
-    blurs = 0.0
-    for q in (start, end):
-        held = (inverse @ (scores[test] <= q).T).T
-        blurs = blurs + np.ptp(held, axis=1)
-    np.testing.assert_allclose(region.doubts, blurs, rtol=0, atol=1e-10)
 
 
 @wrong_on_purpose
@@ -229,6 +184,7 @@ def test_a_right_model_is_refuted_by_checked_labels_no_more_often_than_the_level
     assert stats.binom.sf(refuted - 1, runs, level / 2) > 1e-4
 
 
+@pytest.mark.slow
 @wrong_on_purpose
 def test_checked_labels_see_noise_that_depends_on_the_input_and_noise_that_is_understated():
     rng = np.random.default_rng(22)

@@ -8,9 +8,9 @@ import pytest
 
 import nacp
 from nacp.noise import UNSAID
-from nacp.paper import twins
 from nacp.stats.bounds import floor
 from nacp.wrapping import on_one_line
+from tests.guarantees.problems import NOISES, PAIRS, K
 
 
 def pilot(n, seed):
@@ -21,6 +21,7 @@ def pilot(n, seed):
     return probs, truth, nacp.UniformNoise(0.1).sample(truth, 6, rng)
 
 
+@pytest.mark.slow
 def test_the_plan_predicts_the_excess_with_checked_labels():
     """The excess of "pac" over many calibration sets: alone nearly exactly, beside noisy ones at least."""
     m, n, alpha, delta, runs = 200, 1000, 0.1, 0.1, 60
@@ -136,15 +137,6 @@ def test_bad_input_is_refused_with_a_reason(options, said):
 # Guarantees under a noise model
 
 
-K = 6
-PAIRS = 0.75 * np.eye(K) + 0.25 * np.eye(K)[np.arange(K) ^ 1]
-NOISES = {
-    "uniform": nacp.UniformNoise(0.2),
-    "groups": nacp.GroupNoise([0, 0, 0, 1, 1, 1], rate=0.3),
-    "matrix": nacp.MatrixNoise(PAIRS),
-}
-
-
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
 def test_the_plan_predicts_the_excess_of_a_calibration(noise):
     n = 4000
@@ -194,17 +186,3 @@ def test_the_plan_counts_a_radius_and_a_confidence():
     assert set(promises) == {"pac", "binomial", "nacp", "expected"}
     assert "at least 88% of calibration sets" in promises["pac"]
     assert "at least 88% in expectation" in promises["expected"]
-
-
-def test_the_plan_for_binomial_includes_the_bound_of_the_set_size():
-    probs, labels = twins.simulate("cifar10", n=40_000, random_state=3)
-    own = np.sort(1 - probs[np.arange(len(labels)), labels])
-    rng, excess = np.random.default_rng(0), []
-    for _ in range(100):
-        some = rng.integers(len(labels), size=200)
-        noisy = nacp.UniformNoise(0.2).sample(labels[some], 10, rng)
-        cal = nacp.calibrate(probs[some], noisy, noise=0.2, guarantee="binomial", delta=0.1)
-        excess.append(np.searchsorted(own, cal.threshold, side="right") / len(own) - 0.9)
-    (row,) = (r for r in nacp.plan(k=10, noise=0.2, n=200, delta=0.1).rows if r.guarantee.name == "binomial")
-    # Sets of more than one label need a little more than is planned for one.
-    assert abs(np.mean(excess) - row.excess) < 3 * np.std(excess) / math.sqrt(len(excess))

@@ -75,21 +75,6 @@ def test_the_likelihood_never_falls(seed):
     np.testing.assert_allclose(fit.posterior.sum(axis=1), 1, rtol=0, atol=1e-9)
 
 
-def test_matrices_are_found_as_well_as_their_standard_errors_allow():
-    k, n = 3, 6000
-    rng = np.random.default_rng(4)
-    true = rng.integers(k, size=n)
-    matrices = [0.8 * np.eye(k) + 0.2 * np.roll(np.eye(k), shift, axis=1) for shift in (0, 1, 2)]
-    matrices.append(np.full((k, k), 1 / k))  # one who guesses
-    table = np.stack(
-        [nacp.MatrixNoise(0.999 * m + 0.001 * np.eye(k)).sample(true, k, rng) for m in matrices], 1
-    )
-    fit = dawid_skene(table, k)
-    error = 2 * math.sqrt(0.25 / (n / k))  # twice that of known classes: the others tell most of them
-    np.testing.assert_allclose(fit.matrices, matrices, rtol=0, atol=4 * error)
-    np.testing.assert_allclose(pooled(fit, table), np.mean(matrices, axis=0), rtol=0, atol=4 * error)
-
-
 def test_pooled_is_the_matrix_of_a_label_picked_from_a_random_item():
     """Items with many labels count no more than others, as in a calibration."""
     k, n = 2, 20_000

@@ -167,16 +167,6 @@ def test_the_distribution_of_agreeing_pairs_is_that_of_all_outcomes(m, k, kept):
     np.testing.assert_allclose(pair_distribution(4, k)(kept, m), expected, rtol=0, atol=1e-12)
 
 
-def test_more_agreement_is_more_likely_the_less_is_replaced():
-    """What makes the interval exact: every upper tail rises with s."""
-    for k in (2, 7, 1000):
-        distribution = pair_distribution(6, k)
-        for m in (2, 4, 6):
-            tails = np.array([np.cumsum(distribution(s, m)[::-1])[::-1] for s in np.linspace(0, 1, 41)])
-            assert np.diff(tails, axis=0).min() > -1e-12
-            np.testing.assert_allclose(tails[:, 0], 1, rtol=0, atol=1e-12)
-
-
 def test_two_annotators_have_clopper_and_pearsons_interval():
     labels = np.zeros((500, 2), dtype=int)
     labels[:200, 1] = 1 + np.arange(200) % 3
@@ -202,24 +192,6 @@ def test_the_interval_of_annotators_covers_and_more_of_them_sharpen_it(annotator
     if annotators > 2:
         two = nacp.noise_from_annotators(labels[:, :2], k=k).interval
         assert np.mean(width) < two[1] - two[0]
-
-
-def test_missing_labels_may_be_written_in_several_ways():
-    rng = np.random.default_rng(0)
-    true = rng.integers(3, size=400)
-    labels = np.stack([nacp.UniformNoise(0.2).sample(true, 3, rng) for _ in range(3)], axis=1)
-    labels[rng.random(labels.shape) < 0.3] = -1
-    named = np.where(labels < 0, "", np.array(["x", "y", "z"])[labels])
-    objects = named.astype(object)
-    objects[objects == ""] = None
-    found = nacp.noise_from_annotators(labels, k=3)
-    frame = pd.DataFrame(labels).mask(labels < 0)
-    for other in (np.where(labels < 0, np.nan, labels), frame, frame.astype("Int64"), frame.astype(object)):
-        again = nacp.noise_from_annotators(other, k=3)
-        assert (again.rate, again.interval) == (found.rate, found.interval)
-    for other in (named, objects, pd.DataFrame(objects)):
-        again = nacp.noise_from_annotators(other, classes=["x", "y", "z"])
-        assert (again.rate, again.interval) == (found.rate, found.interval)
 
 
 # The classifier alone

@@ -113,6 +113,7 @@ def test_a_noise_of_annotators_is_refused_where_it_cannot_be_right():
         nacp.calibrate(probs, labels, noise=nacp.AnnotatorNoise([P, P]))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_pac_keeps_its_promise_whoever_labels_what():
     """Who labels an item depends on how hard it is, which one matrix for all does not allow."""

@@ -58,23 +58,6 @@ def test_by_default_the_guarantee_is_one_that_adds_up_and_pac_is_refused(points)
         nacp.calibrate(probs, labels, noise=0.2, guarantee="pac")
 
 
-def test_several_labels_names_and_logits(points):
-    probs, truth = points
-    noise = NOISES["uniform"]
-    several = np.stack([noise.sample(truth, K, random_state=i) for i in range(3)], axis=1)
-    several[::5, 1] = -1
-    for given in (several, da.from_array(several, chunks=(500, 3))):
-        found = nacp.calibrate(lazy(probs), given, noise=noise)
-        expected = nacp.calibrate(probs, several, noise=noise, guarantee="expected")
-        assert (found.threshold, found.several) == (expected.threshold, expected.several)
-    names = np.array([f"c{i}" for i in range(K)])
-    options = {"noise": noise, "guarantee": "none", "from_logits": True, "classes": names.tolist()}
-    labels = names[noisy(points, noise)]
-    found = nacp.calibrate(lazy(np.log(probs + 1e-9)), da.from_array(labels, chunks=999), **options)
-    expected = nacp.calibrate(np.log(probs + 1e-9), labels, **options)
-    assert (found.threshold, found.classes) == (expected.threshold, expected.classes)
-
-
 # Sets
 
 

@@ -218,21 +218,6 @@ def test_logits_are_taken_at_every_door():
     assert page.contents.calibration.from_logits
 
 
-@pytest.mark.parametrize(
-    ("logits", "options", "words"),
-    [
-        (np.where(np.eye(N, K) > 0, np.nan, LOGITS), {}, "probs holds NaN, first in row 0"),
-        (np.where(np.eye(N, K) > 0, np.inf, LOGITS), {}, "probs holds infinity, first in row 0"),
-        (np.where(np.arange(N)[:, None] == 7, -np.inf, LOGITS), {}, "holds no finite logit, first in row 7"),
-        (LOGITS, {"normalize": True}, "from_logits makes probabilities that sum to 1"),
-        (LOGITS, {"score": "precomputed"}, "from_logits makes probabilities, and this score"),
-        (LOGITS, {"from_logits": "yes"}, "from_logits must be True or False"),
-    ],
-)
-def test_what_has_no_softmax_is_refused(logits, options, words):
-    says(refusal(calibrate, logits, **{"from_logits": True} | options), words)
-
-
 # Names and numbers
 
 

@@ -86,19 +86,19 @@ def test_wrong_probabilities_are_refused_by_every_function_that_takes_them(case)
             says(refusal(function, probs), "probs", *words)
 
 
+LOGITS = {"from_logits": True}
+
+
 @pytest.mark.parametrize(
     ("probs", "options", "words"),
     [
-        (
-            np.where(np.arange(N)[:, None] == 7, 0, PROBS / 2),
-            {"normalize": True},
-            ["probs", "row 7", "no mass"],
-        ),
-        (
-            np.where(np.arange(N)[:, None] == 7, 0, PROBS * 2),
-            {"normalize": True},
-            ["probs", "row 7", "no mass"],
-        ),
+        (with_row(np.zeros(K), 7), {"normalize": True}, ["probs", "row 7", "no mass"]),
+        (with_row([0, np.nan, 1, 2]), LOGITS, ["probs holds NaN, first in row 2"]),
+        (with_row([0, np.inf, 1, 2]), LOGITS, ["probs holds infinity, first in row 2"]),
+        (with_row(np.full(K, -np.inf)), LOGITS, ["holds no finite logit, first in row 2"]),
+        (PROBS, LOGITS | {"normalize": True}, ["from_logits makes probabilities that sum to 1"]),
+        (PROBS, LOGITS | {"score": "precomputed"}, ["from_logits makes probabilities, and this score"]),
+        (PROBS, {"from_logits": "yes"}, ["from_logits must be True or False"]),
         (BAD_PROBS["logits"][0], {"normalize": True}, ["logits", "from_logits=True"]),
         (with_row([0, 1, np.nan, 3]), {"score": "precomputed"}, ["scores", "probs", "NaN", "row 2"]),
         (PROBS, {"score": "precomputed", "normalize": True}, ["normalize divides probabilities"]),

@@ -11,7 +11,6 @@ import pytest
 import nacp
 from nacp.paper import twins
 from nacp.show.axes import threshold_axis
-from nacp.show.displays import size_ranges
 
 matplotlib.use("agg")
 from matplotlib import pyplot
@@ -122,15 +121,6 @@ def test_the_bars_count_every_set_once(cal, data):
     display.figure_.canvas.draw()
     empty = nacp.SetSizeDisplay(np.array([], dtype=np.int64)).plot()
     assert [bar.get_height() for bar in empty.bars_] == [0.0]
-
-
-@pytest.mark.parametrize("largest", [0, 19, 20, 64, 65, 1000])
-def test_the_ranges_hold_all_sizes_in_order(largest):
-    starts = size_ranges(largest)
-    assert starts[0] == 0
-    assert starts == sorted(set(starts))
-    assert starts[-1] <= max(largest, 2)
-    assert len(starts) <= 20
 
 
 def test_imports_and_a_calibration_load_no_extra():

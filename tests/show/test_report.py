@@ -148,7 +148,12 @@ def test_the_noise_model_is_examined(report):
 @pytest.mark.usefixtures("few_alphas")
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 @pytest.mark.parametrize(
-    ("guarantee", "noise"), [("none", None), ("pac", nacp.UniformNoise(0.2, interval=(0.1, 0.3)))], ids=repr
+    ("guarantee", "noise"),
+    [
+        ("none", None),
+        pytest.param("pac", nacp.UniformNoise(0.2, interval=(0.1, 0.3)), marks=pytest.mark.slow),
+    ],
+    ids=repr,
 )
 def test_with_checked_labels_all_steps_rest_on_these_and_the_noise_model_is_judged(guarantee, noise):
     probs, noisy, *_ = data(n=600)
