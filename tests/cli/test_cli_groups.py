@@ -92,21 +92,17 @@ def test_groups_of_classes(folder, kind):
         (["--groups", "list.json"], "must hold an object from classes to groups"),
         (["--groups", "some.json"], "has no group for class 'c1'"),
         (["--by", "class", "--groups", "some.json"], "says what the groups are"),
-        (["--groups", "gap.jsonl"], "gap.jsonl has no group in row 1; give it a name of its own"),
         (["--groups", "gap.npy"], "gap.npy has no group in row 1; give it a name of its own"),
         (["--groups", "null.json"], "is missing in class 'c1'"),
         (["--groups", "one.csv"], "'one' (1 point); a group needs about 186 points; pass \"--small all\""),
-        (["--simultaneous"], "--simultaneous has no effect without groups; give --groups or --by class"),
         (["--small", "merge"], "--small has no effect without groups; give --groups or --by class"),
     ],
 )
 def test_what_is_wrong_gets_a_sentence(folder, options, said):
-    gap = [None if i == 1 else 3.0 for i in range(2000)]
-    np.save("gap.npy", np.array(gap, dtype=np.float64))
+    np.save("gap.npy", np.where(np.arange(2000) == 1, np.nan, 3.0))
     for name, text in {
         "short.csv": "north\nsouth\n",
         "list.json": "[1]",
-        "gap.jsonl": "\n".join(json.dumps({"group": each}) for each in gap),
         "null.json": json.dumps({name: None if name == "c1" else "a" for name in NAMES}),
         "one.csv": "\n".join(["one"] + ["many"] * 1999),
         "some.json": '{"c0": "a"}',
@@ -156,13 +152,6 @@ def test_a_diagnosis_by_group_says_what_python_says():
 
 def test_a_report_by_group_measures_the_groups_of_test_points(folder):
     points = ("report", "cal.csv", "cal.csv:label", "--classes", "names.txt", "--noise", "0.1")
-    test = (
-        "--test-probs",
-        "test.csv",
-        "--test-labels",
-        "test.csv:truth",
-        "--test-groups",
-        "test.csv:hospital",
-    )
-    run(*points, "--groups", "cal.csv:hospital", *test)
+    test = "--test-probs test.csv --test-labels test.csv:truth --test-groups test.csv:hospital"
+    run(*points, "--groups", "cal.csv:hospital", *test.split())
     assert "with one threshold for all" in (folder / "report.html").read_text()

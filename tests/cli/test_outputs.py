@@ -10,7 +10,6 @@ import pytest
 
 import nacp
 from nacp.cli import outputs
-from nacp.errors import InputError
 from tests.cli.command_line import classified, done, json_lines, printed_json, write
 
 NAMES, N = ["ant", "bee", "cat", "dög"], 200
@@ -130,20 +129,6 @@ def test_a_failure_while_writing_leaves_what_was_there(folder, ending):
     assert sorted(folder.iterdir()) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("sets.xml", "must end in .parquet, .jsonl, .csv, .tsv or .npz"),
-        ("nowhere/sets.csv", "there is no folder nowhere"),
-        ("sub.csv", "is a folder, a device or a pipe"),
-    ],
-)
-def test_an_output_that_cannot_be_written_is_told_before_the_work(folder, name, words):
-    (folder / "sub.csv").mkdir()
-    with pytest.raises(InputError, match=words):
-        outputs.check_output(name, outputs.SET_ENDINGS)
-
-
 def test_what_is_written_replaces_files_only_and_never_an_input():
     work = ["calibrate", "probs.npy", "labels.npy", "--noise", "0.1", "-o"]
     os.mkfifo("pipe")
@@ -152,6 +137,11 @@ def test_what_is_written_replaces_files_only_and_never_an_input():
     assert "labels.npy would overwrite what is read" in done(*work, "labels.npy", code=2)
     assert "probs.npy would overwrite" in done(*work, "sub/../probs.npy", code=2)
     assert "cannot be written to standard output" in done(*work, "-", code=2)
+    predict, words = (
+        ["predict", "cal.json", "probs.csv", "-o"],
+        "must end in .parquet, .jsonl, .csv, .tsv or .npz",
+    )
+    assert words in done(*predict, "sets.xml", code=2)
     os.symlink("cal.json", "link.json")
     done(*work, "link.json", "--alpha", "0.3")
     assert os.path.islink("link.json")

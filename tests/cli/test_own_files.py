@@ -369,10 +369,7 @@ def test_cells_that_a_spreadsheet_would_execute_are_escaped_and_read_back(folder
     "command",
     [
         "plan --k 1000 --noise 0.2 --n 25000",
-        "compare p.csv y.csv --noise 0.2 --score hps",
         "calibrate p.csv y.csv --noise 0.2",
-        "noise model p.csv y.csv",
-        "diagnose ready.json p.csv y.csv",
         "evaluate ready.json p.csv audit.csv:checked",
         "audit choose p.csv y.csv --budget 50",
     ],

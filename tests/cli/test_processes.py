@@ -5,7 +5,6 @@ import os
 import pty
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -117,15 +116,8 @@ FULL = "Error: standard output: No space left on device\n"
         ("calibrate --help >/dev/full", 2, FULL),
         ("plan --k 9 --noise .1 >/dev/full", 2, FULL),
         ("predict cal.json part.npy -o - >/dev/full", 2, FULL),
-        (
-            "predict cal.json part.npy -o /dev/null/x.csv",
-            2,
-            "Error: /dev/null/x.csv cannot be written: there is no",
-        ),
         ("predict cal.json part.npy -o new.npz 2>/dev/full", 0, ""),
-        ("predict cal.json part.npy -o new.npz 2>&-", 0, ""),
         ("predict cal.json missing.npy -o new.npz 2>/dev/full", 2, ""),
-        ("plan --k 9 --noise .1 >/dev/full 2>/dev/full", 2, ""),
         ("plan --k 9 --noise .1 >&-", 2, "Error: standard output is closed\n"),
         ("predict cal.json - -o new.npz <&-", 2, "Error: standard input is closed; give a file\n"),
         ("predict cal.json part.npy -o new.jsonl", 2, "Error: new.jsonl: File too large\n"),
@@ -204,25 +196,9 @@ def test_a_terminal_shows_progress_unless_it_is_to_be_quiet(tmp_path):
     assert subprocess.run([*NACP, *work], capture_output=True, check=True).stderr == b""
 
 
-@pytest.mark.parametrize(
-    ("word", "arguments"),
-    [
-        (r"calibrating, ([\d,]+) rows read", ["calibrate", "large.npy", "labels.npy", "--noise", "0.2"]),
-        ("diagnosing", ["diagnose", "cal.json", "part.npy", "few.npy"]),
-        ("estimating", ["noise", "audit", "few.npy", "again.npy"]),
-    ],
-)
-def test_calibrations_diagnoses_and_estimates_show_progress_too(
-    large, tmp_path, monkeypatch, word, arguments
-):
-    for name in ("large.npy", "labels.npy", "part.npy", "few.npy"):
-        (tmp_path / name).symlink_to(large / name)
-    (tmp_path / "again.npy").write_bytes((large / "few.npy").read_bytes())
-    shutil.copy(large / "cal.json", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    found = re.findall(word, on_a_terminal(*arguments))
-    assert found
-    if "rows" in word:
-        counts = [int(each.replace(",", "")) for each in found]
-        assert counts == sorted(counts)
-        assert counts[-1] >= 200_000
+def test_a_calibration_shows_how_many_rows_have_been_read(tmp_path):
+    work = ["calibrate", "large.npy", "labels.npy", "--noise", "0.2", "-o", str(tmp_path / "c.json")]
+    counts = re.findall(r"calibrating, ([\d,]+) rows read", on_a_terminal(*work))
+    counts = [int(each.replace(",", "")) for each in counts]
+    assert counts == sorted(counts)
+    assert counts[-1] >= 200_000
