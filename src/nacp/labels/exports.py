@@ -71,7 +71,7 @@ def read(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "answers.csv")
     ...     with open(path, "w") as file:
-    ...         _ = file.write("task;worker;label\n1;Ann;cat\n1;Bob;dog\n")
+    ...         _ = file.write("task;worker;label\\n1;Ann;cat\\n1;Bob;dog\\n")
     ...     read(path).matrix().tolist()
     [['cat', 'dog']]
     """
