@@ -112,7 +112,7 @@ def check_labels(
             raise InputError(
                 name,
                 f"holds the number {array[0]}, and the classes have names, such as {classes[0]!r}",
-                remedy=f"if numbers count the columns from 0, pass np.asarray(classes)[{name}] or no classes",
+                remedy=f"if numbers count the columns, pass np.asarray(classes)[{name}], or no names at all",
                 spoken="give labels by name; numbers are for classes without names (no header, no --classes)",
             )
     if classes is not None:
