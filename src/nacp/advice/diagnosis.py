@@ -94,10 +94,8 @@ class Diagnosis:
     unrelated: bool = False
 
     def __str__(self) -> str:
-        said = [self._verdict]
-        if self.claim is not None:
-            said.append(on_one_line(self.claim))
-        return wrapped("\n".join(said))
+        claim = "" if self.claim is None else f"\n{on_one_line(self.claim)}"
+        return wrapped(self._verdict + claim)
 
     @property
     def _verdict(self) -> str:

@@ -221,22 +221,17 @@ def _measure(
     """Return the sizes of the sets of all rows, (rows, alphas), and the steps."""
     sizes, steps = np.full((rows.n, len(cals)), cals[0].k), []
     for i, cal in enumerate(cals):
-        coverage = None if test_labels is None else 1.0
+        coverage, rate = None if test_labels is None else 1.0, None
         if np.isfinite(cal.native_threshold):
+            if cal.noise is not None and len(cal.noise.doubt.ends) > 1:
+                rate = getattr(cal.tally_noise, "rate", None)
             sets = cal.sets_of(rows)
             sizes[:, i] = sets.sizes
             if test_labels is not None:
                 coverage = float(sets.contains(test_labels).mean())
         histogram = np.bincount(np.searchsorted(bounds, sizes[:, i]), minlength=len(bounds))
-        steps.append(Step(cal, float(sizes[:, i].mean()), histogram, coverage, _rate(cal)))
+        steps.append(Step(cal, float(sizes[:, i].mean()), histogram, coverage, rate))
     return sizes, tuple(steps)
-
-
-def _rate(cal: Calibration) -> float | None:
-    """Return the noise rate that an estimate is for, where the rate is known up to an interval."""
-    if cal.noise is None or len(cal.noise.doubt.ends) < 2 or not np.isfinite(cal.native_threshold):
-        return None
-    return getattr(cal.tally_noise, "rate", None)
 
 
 def _curve(cals: list[Calibration], cal: Calibration, scored: ScoredPoints | None) -> CoverageCurve:
@@ -252,12 +247,10 @@ def _curve(cals: list[Calibration], cal: Calibration, scored: ScoredPoints | Non
     shares = np.searchsorted(whole.noisy, np.linspace(0, 1, _CURVE_POINTS))
     some = np.unique(np.clip(np.concatenate([places, shares]), 0, len(whole) - 1))
     shown = CoverageCurve(whole.thresholds[some], whole.noisy[some], whole.random[some], whole.clean[some])
-    by_checked = None
-    if scored is not None:
-        by_checked = scored.checked_estimates(cal.score.to_native(shown.thresholds), cal.alpha)
-    if by_checked is not None:
-        return replace(shown, clean=by_checked).cut()
-    return shown
+    if scored is None:
+        return shown
+    by_checked = scored.checked_estimates(cal.score.to_native(shown.thresholds), cal.alpha)
+    return shown if by_checked is None else replace(shown, clean=by_checked).cut()
 
 
 def _by_class(given: Given, cal: Calibration, rows: Rows, scored: ScoredPoints | None) -> ClassCoverage:
