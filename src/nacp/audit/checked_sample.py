@@ -1,9 +1,8 @@
 """Points of which some were checked, and what the checked labels say of coverage, whatever the noise is.
 
-The given label of a point says how probable it is, by the classifier and a noise model, that the prediction
-set at the threshold of a pilot holds the true label. This divides the points into two strata: outside, where
-it is doubtful, and inside. Coverage is estimated more precisely from the size of each stratum and the hits in
-it than from the hits alone. The promise does not depend on whether the classifier and the model are right
+The points are divided into two strata: outside, where it is doubtful, by the classifier, the given label and
+a noise model, that the prediction set at the threshold of a pilot holds the true label, and inside. Then the
+estimate of coverage is more precise. The promise holds even if the classifier and the model are wrong
 (docs/guarantees.md, A1).
 """
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nacp._types import Bools, Floats, Ints
+from nacp._types import Bools, Ints
 from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample, digest, other_points, pilot_size
 from nacp.checks import check_count, check_fraction
 from nacp.coverage.tally import Sample
@@ -28,8 +28,7 @@ _SURELY, _FEWEST = 4.0, 3
 # The noise model is ignored if labels of the pilot are, by the mean of logarithms, half as probable under it
 # as under the guess. No label counts as less probable than this: classifiers give 0 to labels that occur.
 _FAR_LESS, _LEAST = float(np.log(2)), 1e-6
-# What is guessed where neither a noise model nor probabilities are given.
-_RATE = 0.2
+_RATE = 0.2  # What is guessed where neither a noise model nor probabilities are given.
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,13 +270,10 @@ def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, pilot: Ints) -> No
     guess = UniformNoise(rate)
     if given is None:
         return guess
-    less = _log_likelihood(probs, labels, guess) - _log_likelihood(probs, labels, given)
+
+    def log_likelihood(model: Noise) -> float:
+        entries = model.matrix(sample.k).entries(np.arange(sample.k)[None], labels[:, None])
+        return float(np.log(np.maximum((probs * entries).sum(axis=1), _LEAST)).sum())
+
+    less = log_likelihood(guess) - log_likelihood(given)
     return guess if less > _FAR_LESS * len(pilot) else given
-
-
-def _log_likelihood(probs: Floats, labels: Ints, noise: Noise) -> float:
-    """Return the log-likelihood of labels, by the classifier and a noise model."""
-    k = probs.shape[1]
-    matrix = noise.matrix(k)
-    share = (probs * matrix.entries(np.arange(k)[None], labels[:, None])).sum(axis=1)
-    return float(np.log(np.maximum(share, _LEAST)).sum())

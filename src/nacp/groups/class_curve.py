@@ -1,7 +1,6 @@
 """Curves of the coverage within groups of classes, under one noise model.
 
-For any phi(x, l) the mean of ``sum_l W[y, l] phi(x, l)`` over the noisy label y is phi at the true one. So
-the coverage within a group G of classes is ``sum_i sum_{l in G} W[y_i, l] 1{S(x_i, l) <= q}`` divided by
+The coverage within a group G of classes is ``sum_i sum_{l in G} W[y_i, l] 1{S(x_i, l) <= q}`` divided by
 ``sum_i sum_{l in G} W[y_i, l]``, the group's *mass*: an estimate of how many of the points are of its classes
 (docs/guarantees.md, G1). Each pair (row, label) belongs to one group, so one pass counts all groups.
 """

@@ -1,9 +1,7 @@
 """An alarm for a mean that falls below a target: valid at any time, with an estimate of when the mean fell.
 
-The alarm bets that numbers are too small. As long as their mean, given the past, is no less than the target,
-the wealth is a nonnegative supermartingale that starts at 1, so it ever reaches 1/level with probability at
-most `level` (Ville). The wealth is divided among all points at which a bet may begin, and among several
-stakes. docs/guarantees.md, M1.
+The alarm bets that numbers are too small; the wealth is divided among all points at which a bet may begin,
+and among several stakes: docs/guarantees.md, M1.
 """
 
 from itertools import accumulate

@@ -1,9 +1,7 @@
 """Tests of whether a mean is above 0, by betting: valid whatever the distribution is (Ville).
 
-The wealth of a bettor who stakes on bounded numbers of mean 0 or less is a nonnegative supermartingale, so
-it grows from 1 to 1/delta with probability at most delta. The stakes hedge "wealth 1/delta after n points".
-The excess of the test is then about that of the normal approximation, which is not valid: docs/guarantees.md,
-T3.
+Stakes on bounded numbers of mean 0 or less multiply wealth by 1/delta with probability at most delta. They
+hedge "wealth 1/delta after n points", which keeps the excess of the test small: docs/guarantees.md, T3.
 """
 
 import math

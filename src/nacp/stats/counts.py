@@ -1,8 +1,7 @@
 """The exact binomial test: its allowed misses, its excess coverage, and the labels needed for an excess.
 
 With m right labels, the test passes a threshold if at most a of them lie outside of their sets, a being the
-largest number with ``P(Bin(m, alpha) <= a) <= delta``. So the threshold is the (m - a)-th smallest score, and
-where scores have no ties its coverage has a beta distribution, with the mean ``(m - a) / (m + 1)``.
+largest number with ``P(Bin(m, alpha) <= a) <= delta``. Its coverage then has the mean ``(m - a) / (m + 1)``.
 """
 
 import math

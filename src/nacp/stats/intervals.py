@@ -1,8 +1,7 @@
 """Exact intervals: the parameters under which a count is not too unlikely (Clopper and Pearson).
 
-If a count T is stochastically increasing in a parameter, the parameters at which both ``P(T >= t)`` and
-``P(T <= t)`` exceed half of 1 - confidence contain the true one with at least that confidence. The
-distribution of T, a sum over independent items of a few kinds, is computed and not approximated.
+For a count T that is stochastically increasing in a parameter, these are the parameters at which both
+``P(T >= t)`` and ``P(T <= t)`` exceed half of 1 - confidence.
 """
 
 from collections.abc import Callable, Sequence

@@ -3,8 +3,8 @@
 Points lie outside (stratum 0) or inside (stratum 1) of a set. They are hits with probabilities p0 and p1, and
 a share w of all points lies outside, so ``F = w p0 + (1 - w) p1`` of all points are hits. Observed are the
 hits X0 and X1 among n0 and n1 points, and that N0 of N other points lie outside. The test passes if
-``X1 >= k(X0, N0)``. It is exact: the probability that it passes is bounded for all p0, p1 and w under which F
-is below the target. The statement and its proof: docs/guarantees.md, A1.
+``X1 >= k(X0, N0)``: with a bounded probability for all p0, p1 and w under which F is below the target
+(docs/guarantees.md, A1).
 """
 
 import math
@@ -94,7 +94,7 @@ class _Strata:
 
     def _make_cells(self) -> None:
         """Divide the values of (p0, p1) into cells; find the smallest w at which each can miss the target."""
-        from scipy.special import bdtrc
+        from scipy.special import bdtrc, gammaln, xlog1py, xlogy
 
         middle, target = min(max((self.low + self.high) / 2, 1e-3), 1 - 1e-3), self.target
         p0 = np.linspace(0.05, target, 12)
@@ -106,7 +106,10 @@ class _Strata:
         steps = [min(max(math.ceil(each / (_SLACK * error)), 50), _MOST_CELLS) for each in lengths]
         ends0 = np.linspace(0, 1, steps[0] + 1)
         ends1 = 1 - (1 - least) * np.linspace(1, 0, steps[1] + 1) ** 1.5
-        self._outside = _chances_of_counts(self.n0, ends0[1:])
+        # The probabilities of 0, 1, ..., n0 hits, for each p0.
+        hits, p = np.arange(self.n0 + 1), ends0[1:, None]
+        ways = gammaln(self.n0 + 1) - gammaln(hits + 1) - gammaln(self.n0 - hits + 1)
+        self._outside = np.exp(ways + xlogy(hits, p) + xlog1py(self.n0 - hits, -p))
         # Fewer hits inside do not exceed the target, even if all points outside are hits.
         largest = float(self.shares.max())
         self._least = max(math.floor(self.n1 * (target - largest) / (1 - largest)), 0)
@@ -227,12 +230,3 @@ class _Strata:
             if not low + _CLOSE / 4 < cutoff < high - _CLOSE / 4:
                 cutoff = (low + high) / 2
         return best
-
-
-def _chances_of_counts(n: int, shares: Floats) -> Floats:
-    """Return the probabilities of 0, 1, ..., n hits of n, for each share of hits."""
-    from scipy.special import gammaln, xlog1py, xlogy
-
-    hits = np.arange(n + 1)
-    ways = gammaln(n + 1) - gammaln(hits + 1) - gammaln(n - hits + 1)
-    return np.asarray(np.exp(ways + xlogy(hits, shares[:, None]) + xlog1py(n - hits, -shares[:, None])))

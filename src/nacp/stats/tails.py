@@ -1,9 +1,8 @@
 """Integrated tails: how far a mean may exceed its expectation on average, where a threshold is chosen by it.
 
-Let a threshold be the last point from which on the mean of n bounded numbers is at least t, and let their
-expectation rise with the threshold. If the expectation at the chosen threshold is at most v, then the mean
-was at least t at the largest threshold whose expectation is at most v. So the expected shortfall of the
-expectation below t is at most the integral over v of the probability of that: docs/guarantees.md, E1.
+Let a threshold be the last point from which on the mean of n bounded numbers is at least t. The expected
+shortfall of their expectation below t is at most the integral over v of the probability that the mean is at
+least t where the expectation is v: docs/guarantees.md, E1.
 """
 
 import math
