@@ -200,7 +200,7 @@ def _judged(
             reach = (z * math.sqrt(alpha * (1 - alpha) / n),) * 2
         own = z * math.sqrt(variance) if on_average else 0.0
         low, high = coverage - math.hypot(reach[0], own), coverage + math.hypot(reach[1], own)
-    passed, taken_as_true = min(high, 1.0) >= target, result.labelled == result.n
+    passed, taken_as_true = min(high, 1.0) >= target, result.basis.endswith("taken as true")
     return Verdict(
         passed=bool(passed),
         target=target,

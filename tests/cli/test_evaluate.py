@@ -33,6 +33,8 @@ def test_noisy_labels_that_are_taken_as_true_fail_with_a_hint_and_pass_with_thei
     said = plain(done("evaluate", "cal.json", "probs.npy", "noisy.npy", code=1))
     assert said.startswith("fail: 90% or more was to be reached")
     assert "If some of these labels may be wrong, give --noise or --clean" in said
+    said = plain(done("evaluate", "cal.json", "probs.npy", "--clean", "noisy.npy", code=1))
+    assert "may be wrong" not in said
     said = plain(done("evaluate", "cal.json", "probs.npy", "noisy.npy", "--noise", "0.3"))
     assert said.startswith("pass: ")
     assert "by 2,000 noisy labels (uniform label noise" in said

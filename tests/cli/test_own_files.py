@@ -257,9 +257,14 @@ def test_rows_without_a_label_are_named_and_can_be_left_out():
     labels = [NAMED[i] if i in kept else "" for i in range(N)]
     write("gaps.csv", [["id", "label"], *zip(IDS, labels, strict=True)])
     np.save("gaps.npy", np.where(np.isin(np.arange(N), kept), NOISY, -1))
-    for given in (("p.csv", "gaps.csv"), ("probs.npy", "gaps.npy")):
+    write("other-order.csv", [["id", "label"], *zip(IDS[::-1], labels[::-1], strict=True)])
+    for *given, row in (
+        ("p.csv", "gaps.csv", IDS[4]),
+        ("p.csv", "other-order.csv", IDS[4]),
+        ("probs.npy", "gaps.npy", 4),
+    ):
         said = done("calibrate", *given, *NOISE, code=2)
-        assert f"{given[1]} has no label in row 4 and in 2 others; drop such rows first" in said
+        assert f"{given[1]} has no label in row {row} and in 2 others; drop such rows first" in said
         assert "--drop-unlabelled" in said
         said = done("calibrate", *given, *NOISE, "--drop-unlabelled", "-o", "left.json")
         assert "Left out: 3 of 300 rows without a label." in said

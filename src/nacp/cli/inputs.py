@@ -99,7 +99,7 @@ def read_points(
             complain(f"Left out: {left} that {split_key(labels)[0]} does not have, such as {lost}.")
         if not there[keep].all():
             if not drop:
-                raise no_label(column.file, ~there & keep)
+                raise no_label(column.file, ~there & keep, rows.ids)
             complain(f"Left out: {(keep & ~there).sum():,} of {counted(rows.n, 'row')} without a label.")
             keep &= there
         if k is not None and classes is None and read.dtype.kind in "US":

@@ -144,13 +144,13 @@ def check_labels(
     return array.astype(np.int64)
 
 
-def no_label(name: str, missing: Any) -> InputError:
+def no_label(name: str, missing: Any, ids: Sequence[str] | None = None) -> InputError:
     """Return the error for missing labels: it says which rows have none and how to drop them."""
     first, *more = np.flatnonzero(missing).tolist()
     others = "" if not more else f" and in {len(more):,} {'other' if len(more) == 1 else 'others'}"
     return InputError(
         name,
-        f"has no label in row {first}{others}",
+        f"has no label in row {first if ids is None else ids[first]}{others}",
         remedy="drop such rows first, as in probs[keep], labels[keep]",
         spoken="drop such rows first; nacp calibrate, compare, diagnose and report do with --drop-unlabelled",
     )
