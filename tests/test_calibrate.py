@@ -153,9 +153,3 @@ def test_a_score_that_is_infinite_for_many_labels_is_not_blamed_on_the_correctio
     cal, message = warned(score=lambda p: np.where(p > 0.5, 1 - p, np.inf))
     assert cal.threshold == np.inf
     assert "correction" not in message, "a correction of 0 puts no target above 1"
-
-
-@pytest.mark.parametrize("number", [np.float64, np.float32, lambda v: np.array(v)[()]])
-def test_numbers_may_be_numpy_scalars(number):
-    cal = calibrate(noise=number(0.25), alpha=number(0.25))
-    assert (cal.threshold, cal.alpha) == (calibrate(noise=0.25, alpha=0.25).threshold, 0.25)

@@ -130,15 +130,6 @@ def test_an_evaluation_is_a_dictionary_that_json_takes():
     assert pd.DataFrame([found.to_dict()]).loc[0, "mean_size"] == found.mean_size
 
 
-def test_of_many_classes_the_worst_are_printed_and_the_rest_is_counted():
-    labels = np.repeat(np.arange(50), 10)
-    sets = nacp.PredictionSets(np.arange(501), labels, k=60)
-    shown = str(nacp.coverage_by_class(sets, labels)).splitlines()
-    assert shown[0] == "The 10 of 50 classes that are covered least."
-    assert len(shown) == 2 + 10 + 2
-    assert [line.split()[0] for line in shown[2:12]] == [str(i) for i in range(10)]
-
-
 # From noisy labels and from checked ones: a population of 40 inputs, each with its set and the probabilities
 # of its true label. So the coverage is known.
 

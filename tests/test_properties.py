@@ -198,16 +198,3 @@ def test_a_threshold_reaches_its_target_also_if_the_rows_of_the_matrix_sum_to_on
     P = [[0.9, 0.1001], [0.1, 0.9001]]
     cal = nacp.calibrate(probs, labels, noise=P, alpha=1e-5, guarantee="none", crossing=rule)
     assert cal.threshold == math.inf or cal.estimate >= 1 - 1e-5
-
-
-# Equivalences
-
-
-def test_uniform_noise_is_its_matrix_and_is_one_group():
-    for _, problem in problems(noises=[any_rate]):
-        k = problem.probs.shape[1]
-        matrix = (1 - problem.noise) * np.eye(k) + problem.noise / k
-        cal, curve = problem.calibrate(), problem.curve()
-        for same in (nacp.MatrixNoise(matrix), nacp.GroupNoise(["all"] * k, rate=problem.noise)):
-            assert problem.calibrate(noise=same).native_threshold == cal.native_threshold
-            np.testing.assert_allclose(problem.curve(noise=same).clean, curve.clean, rtol=0, atol=1e-12)

@@ -213,15 +213,6 @@ def test_groups_may_have_any_hashable_names_of_which_files_keep_the_plain_ones(k
 # Uncertainty
 
 
-@every_model
-def test_a_model_without_interval_or_radius_is_known_exactly(noise):
-    doubt = noise.doubt
-    assert doubt.exact
-    assert doubt.ends == (noise,)
-    assert (doubt.radius, doubt.confidence, doubt.missing, doubt.words) == (0, 1, 0, "")
-    assert doubt.shift(noise.inverse(K)) == 0
-
-
 def test_an_interval_of_rates_has_two_ends_that_are_known_exactly():
     for make in (nacp.UniformNoise, lambda *known: nacp.GroupNoise(GROUPS, *known)):
         doubt = make(0.2, (0.1, 0.3), 0.95).doubt

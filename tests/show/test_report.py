@@ -422,6 +422,8 @@ def test_a_contradicted_promise_is_not_shown_as_a_promise(report):
     probs, noisy, *_ = data(n=800)
     page = nacp.make_report(probs, noisy, noise=0.6).html
     assert "Do not rely on the promise" in page
+    assert 0 < page.index("class='banner'") < page.index("What would be promised")
+    assert "class='banner'" not in report.html
     assert "<h2>What would be promised if the assumptions held</h2>" in page
     assert '<p class="promise"' not in page
     assert "in doubt, see warning" in page
