@@ -42,29 +42,22 @@ NOISY, CHECKED, ALONE = "noisy", "checked, noisy", "checked"
 class ComparisonRow:
     """The result of one score with one guarantee.
 
-    The guarantee "split" ignores the noise: it takes the labels as they are. The values from `threshold` to
-    `coverage` are None if the guarantee was refused.
+    The guarantee "split" ignores the noise: it takes the labels as they are. What comes from a calibration,
+    from `threshold` on, is None if the guarantee was refused; `reason` says why it was, or why the threshold
+    is infinite.
 
     Attributes
     ----------
     promise, promises_truth : str and bool
         What is promised, in one sentence, and whether that is about the true label.
-    threshold, correction : float or None
-        As in `Calibration`.
-    estimate : float or None
-        The estimated coverage of the true label at the threshold: by the checked labels if the threshold
-        comes from them, else by the noise model, also for "split".
+    estimate, checked_estimate : float or None
+        The coverage of the true label at the threshold: by the labels that the threshold comes from, and the
+        noise model where they are noisy, also for "split"; and by checked labels, if there are any.
     mean_size, coverage : float or None
         Of the sets of the test points; without these, the mean size is that of the calibration points.
-    reason, note : str or None
-        Why the threshold is infinite or the guarantee was refused; a remark on the threshold.
-    calibration : Calibration or None
-        The whole calibration, ready for `Calibration.predict_set`.
     labels : {"noisy", "checked, noisy", "checked"}
         The labels that the threshold comes from. With "noisy" the promise assumes the noise model; with the
         others nothing is assumed about the noise.
-    checked_estimate : float or None
-        The coverage of the true label at the threshold, estimated from checked labels, if there are any.
     """
 
     score: str

@@ -45,11 +45,11 @@ class PlanRow(NamedTuple):
 
 
 class GroupRow(NamedTuple):
-    """The excess coverage of the default guarantee in one group.
+    """The excess coverage of the default guarantee in one group, to which `points` of the n points belong.
 
-    `points` is the number of the n points that belong to the group, and `deviation` the standard deviation of
-    the share of one of them. `least` is the number of points that the group needs for an excess of half of
-    alpha, `n_needed` that for the wanted excess; None if no number is enough.
+    `deviation` is the standard deviation of the share of one of them. `least` is the number of points that
+    the group needs for an excess of half of alpha, `n_needed` that for the wanted excess; None if none is
+    enough.
     """
 
     group: Any
@@ -389,9 +389,9 @@ def class_deviations(noise: Noise, k: int, alpha: float, members: Ints, number: 
 
     One point's share in the estimate for G is ``s = sum over l in G of W[y', l] (1{S(x, l) <= q} - c)``, for
     its given label y' and c = 1 - alpha. Small sets hold at most the true label y, which they do with
-    probability c: with ``w = W[y', y] 1{y in G}`` and ``v = sum over l in G of W[y', l]``, s is ``w - c v``
-    then and ``- c v`` else, so ``var(s) = c E[w (w - 2 c v)] + c^2 E[v^2]``. The last term includes points of
-    other classes that are labelled as of G: a rare class needs more points than an equal group of rows.
+    probability c: with ``w = W[y', y] 1{y in G}`` and ``v = sum over l in G of W[y', l]``, ``var(s) = c E[w
+    (w - 2 c v)] + c^2 E[v^2]``. The last term includes points of other classes that are labelled as of G: a
+    rare class needs more points than an equal group of rows.
     """
     matrix, inverse = noise.matrix(k), noise.inverse(k)
     given = matrix.push(np.full(k, 1 / k))

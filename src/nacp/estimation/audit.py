@@ -287,9 +287,8 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
 def row_radii(counts: Floats, level: float) -> Floats:
     """Return, for each row of counts, an upper bound of the total variation from its distribution.
 
-    The smaller of two bounds, each of which fails in a row with probability at most half of `level`: that of
-    Weissman et al. (2003), and the sum over the observed cells of the frequency minus its Clopper-Pearson
-    lower bound, which is smaller if few cells were observed.
+    The smaller of two, each of which fails with probability at most half of `level`: that of Weissman et al.
+    (2003), and the sum over the observed cells of the frequency minus its Clopper-Pearson lower bound.
     """
     from scipy.special import betaincinv
 

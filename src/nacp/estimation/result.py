@@ -24,17 +24,16 @@ class NoiseEstimate:
 
     Attributes
     ----------
-    noise : Noise
-        The model, with its interval of rates or its radius where there is one.
-    rate : float
-        The noise rate epsilon of a uniform or group model; of a matrix the share of wrong labels.
+    noise, k : Noise and int
+        The model, with its interval of rates or its radius where there is one, for k classes.
+    rate, wrong : float
+        The noise rate epsilon of a uniform or group model, of a matrix the share of wrong labels; and that
+        share.
     interval : tuple of two floats, or None
         An interval that contains the true rate with probability `confidence`, 1 if the rate is known exactly.
         None if the method gives none. If it is `approximate`, this holds approximately only.
-    wrong : float
-        The share of labels that are wrong.
-    n, k : int
-        The numbers of items that it comes from, 0 if it comes from none, and of classes.
+    n : int
+        The number of items that it comes from; 0 if it comes from none.
     method, assumption, why : str
         How it was estimated, what must be true for it to hold, and why this model was chosen.
     classes : tuple or None

@@ -69,9 +69,9 @@ class Votes(NamedTuple):
     def unlike(self) -> str:
         """A sentence that says why the annotators cannot all have one rate; empty if they may.
 
-        Under uniform noise at one rate all annotators agree equally often with others, and are equally often
-        right in checked items. Each label is compared with one other label of its item, chosen in rotation,
-        so that items are independent and the intervals exact. All hold together with 95% confidence.
+        Under one rate all agree equally often with others, and are equally often right in checked items. Each
+        label is compared with one other label of its item, chosen in rotation, so that items are independent
+        and the intervals exact. All hold together with 95% confidence.
         """
         open_items, gold = self.table[self.known < 0], self.known >= 0
         right = self.table[gold] == self.known[gold, None]

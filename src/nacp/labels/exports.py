@@ -61,8 +61,6 @@ def read(
         models (predictions, suggestions) count, too.
     item, annotator, label, checked : str, optional
         The columns, as in `from_records`; the first also for Label Studio and Argilla.
-    classes : sequence, optional
-        The classes, if they are known: they tell a first row of labels from a header.
 
     Examples
     --------
@@ -72,8 +70,8 @@ def read(
     ...     path = os.path.join(folder, "answers.csv")
     ...     with open(path, "w") as file:
     ...         _ = file.write("task;worker;label\\n1;Ann;cat\\n1;Bob;dog\\n")
-    ...     read(path).matrix().tolist()
-    [['cat', 'dog']]
+    ...     read(path)
+    LabelTable(2 labels of 1 item by 2 annotators, 2 classes)
     """
     if format is not None:
         check_choice("format", format, FORMATS)

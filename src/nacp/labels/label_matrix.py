@@ -85,10 +85,9 @@ def from_cells(cells: Sequence[Sequence[str]], classes: Sequence[Any] | None = N
     if items is None:
         _refuse_row_numbers(array)
     filled = [cell for cell in array.ravel().tolist() if cell]
-    if not all(map(_is_number, filled)) or set(filled) <= known:
-        return from_matrix(array, items=items, annotators=annotators)
-    numbers = np.where(array == "", "-1", array).astype(np.float64)
-    return from_matrix(numbers, items=items, annotators=annotators)
+    if all(map(_is_number, filled)) and not set(filled) <= known:
+        array = np.where(array == "", "-1", array).astype(np.float64)
+    return from_matrix(array, items=items, annotators=annotators)
 
 
 def _is_header(first: list[str], below: list[list[str]], known: set[str]) -> bool:
@@ -96,9 +95,7 @@ def _is_header(first: list[str], below: list[list[str]], known: set[str]) -> boo
     if first[0] == "" and _all_differ(first[1:]) and _all_differ([row[0] for row in below]):
         return True  # pandas: an empty cell above the index
     odd = {cell for cell in first if cell and cell not in known and not _is_number(cell)}
-    if known:
-        return bool(odd)
-    return bool(odd) and odd.isdisjoint(cell for row in below for cell in row)
+    return bool(odd) and (bool(known) or odd.isdisjoint(cell for row in below for cell in row))
 
 
 def _refuse_long(array: Array, columns: Sequence[str], known: set[str]) -> None:

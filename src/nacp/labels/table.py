@@ -48,14 +48,10 @@ class LabelTable:
     Examples
     --------
     >>> from nacp.labels import GivenLabel, LabelTable
-    >>> table = LabelTable([
-    ...     GivenLabel("a", "Ann", "cat"), GivenLabel("a", "Bob", "dog"), GivenLabel("b", "Bob", "dog"),
-    ...     GivenLabel("b", "expert", "cat", checked=True),
-    ... ])
-    >>> table
-    LabelTable(3 labels of 2 items by 2 annotators, 2 classes, 1 checked)
+    >>> ann, bob = GivenLabel("a", "Ann", "cat"), GivenLabel("b", "Bob", "dog")
+    >>> table = LabelTable([ann, bob, GivenLabel("b", "expert", "cat", checked=True)])
     >>> table.matrix().tolist(), table.clean().tolist()
-    ([['cat', 'dog'], [None, 'dog']], [None, 'cat'])
+    ([['cat', None], [None, 'dog']], [None, 'cat'])
     """
 
     given: tuple[GivenLabel, ...]

@@ -22,11 +22,10 @@ class MatrixNoise(DenseNoise):
         ``P[i, j] = p(noisy = j | true = i)``: rows are the true class and sum to 1. For the other conventions
         see `from_columns` and `from_posterior`. A dense, read-only copy is kept; rows that sum to 1 only up
         to 0.0001 are divided by their sums.
-    radius : float, default=0.0
+    radius, confidence : float, default=0.0 and 1.0
         How far each row of the true matrix may be from P's, in total variation, also if noise depends on the
-        input. The guarantees "pac" and "expected" can make use of it.
-    confidence : float, default=1.0
-        The probability that the radius is large enough. One minus it is added to delta.
+        input; and the probability that this is large enough. One minus it is added to delta. The guarantees
+        "pac" and "expected" can make use of a radius.
 
     Examples
     --------

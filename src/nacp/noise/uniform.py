@@ -60,11 +60,9 @@ class UniformNoise(UniformFamily):
     ----------
     rate : float
         The paper's epsilon, in [0, 1).
-    interval : tuple of two floats, optional
-        An interval that contains the true rate, if that is not known exactly, and `rate`.
-    confidence : float, default=1.0
-        The probability that the interval contains the true rate. One minus it is added to delta, or to alpha
-        for a guarantee without delta.
+    interval, confidence : tuple of two floats, and float, optional
+        An interval that contains the true rate, if that is not known exactly, and `rate`; and the probability
+        of that. One minus it is added to delta, or to alpha for a guarantee without delta.
 
     Examples
     --------

@@ -231,12 +231,13 @@ def moments_of(values: Floats) -> Moments:
     return Moments(float(values.mean()), float(values.std()))
 
 
-def _printed_settings(run: Run, sources: list[Source]) -> list[Setting]:
+def _versus_paper(name: str, title: str, run: Run, sources: list[Source]) -> Experiment:
     noise = UniformNoise(RATE)
-    return [
+    settings = [
         Setting(source, score, noise, run.splits, methods_under(noise, source.priors), rate=RATE)
         for source, score in product(sources, printed.SCORES)
     ]
+    return Experiment(name, run.titled(title), settings, versus_paper=True)
 
 
 def _swept_setting(run: Run, source: Source, noise: Noise, label: str, rate: float | None = None) -> Setting:
@@ -246,8 +247,7 @@ def _swept_setting(run: Run, source: Source, noise: Noise, label: str, rate: flo
 
 def table1(run: Run) -> Experiment:
     """Return Table 1: data sets, scores and methods."""
-    title = run.titled("Table 1: data sets, scores and methods")
-    return Experiment("table1", title, _printed_settings(run, run.sources()), versus_paper=True)
+    return _versus_paper("table1", "Table 1: data sets, scores and methods", run, run.sources())
 
 
 def table3(run: Run) -> Experiment:
@@ -255,8 +255,7 @@ def table3(run: Run) -> Experiment:
     sources = run.sources(printed.TABLE3, "imagenet")
     if not sources:
         raise NothingToRun("Table 3 is about ImageNet, and no file in the folder has a name that begins so")
-    title = run.titled("Table 3: networks on ImageNet")
-    return Experiment("table3", title, _printed_settings(run, sources), versus_paper=True)
+    return _versus_paper("table3", "Table 3: networks on ImageNet", run, sources)
 
 
 def sweep_noise(run: Run) -> Experiment:
