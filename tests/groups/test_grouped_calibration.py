@@ -42,38 +42,33 @@ def on_grid_by_class(probs, spec):
     return spec.thresholds[BY_CLASS[np.searchsorted(BY_CLASS, cells)]]
 
 
-def matrices(k):
-    rng = np.random.default_rng(5)
-    mixed = 0.75 * np.eye(k) + 0.25 * rng.dirichlet(np.ones(k), size=k)
-    return {
-        "uniform": nacp.UniformNoise(0.2),
-        "groups": nacp.GroupNoise([i // 2 for i in range(k)], 0.15),
-        "matrix": nacp.MatrixNoise(mixed),
-        # Its inverse has positive entries outside of the diagonal: estimates may cross between two labels.
-        "ring": nacp.MatrixNoise(0.6 * np.eye(k) + 0.4 * np.roll(np.eye(k), 1, axis=1)),
-        "none": None,
-    }
-
-
+MIXED = np.random.default_rng(5).dirichlet(np.ones(10), size=10)
+NOISES = {
+    "uniform": nacp.UniformNoise(0.2),
+    "groups": nacp.GroupNoise([i // 2 for i in range(10)], 0.15),
+    "matrix": nacp.MatrixNoise(0.75 * np.eye(10) + 0.25 * MIXED),
+    # Its inverse has positive entries outside of the diagonal: estimates may cross between two labels.
+    "ring": nacp.MatrixNoise(0.6 * np.eye(10) + 0.4 * np.roll(np.eye(10), 1, axis=1)),
+    "none": None,
+}
 GROUPS = {"class": None, "halves": {i: "low" if i < 5 else "high" for i in range(10)}}
 
 
 @pytest.mark.parametrize("rule", ["last", "first"])
 @pytest.mark.parametrize("grouping", GROUPS)
-@pytest.mark.parametrize("noise", ["uniform", "groups", "matrix", "ring", "none"])
+@pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("score", ["hps", "aps"])
 @pytest.mark.parametrize("entries", [None, 700])
 def test_thresholds_by_class_are_those_of_the_definition(monkeypatch, score, noise, grouping, rule, entries):
-    model = matrices(10)[noise]
+    model = NOISES[noise]
     labels = TRUTH if model is None else model.sample(TRUTH, 10, random_state=2)
     weights = np.eye(10) if model is None else model.inverse(10).dense()
     groups = GROUPS[grouping]
     given = {"by": "class"} if groups is None else {"groups": groups}
     if entries is not None:
         monkeypatch.setattr(arrays, "block_rows", lambda k: max(1, entries // k))
-    cal = nacp.calibrate(
-        PROBS, labels, noise=model, score=score, guarantee="none", crossing=rule, small="all", **given
-    )
+    given |= {"guarantee": "none", "crossing": rule, "small": "all"}
+    cal = nacp.calibrate(PROBS, labels, noise=model, score=score, **given)
     placed = on_grid_by_class(PROBS, cal.score.spec)
     for name, each in cal.groups.items():
         group = [name] if groups is None else [i for i in range(10) if groups[i] == name]
@@ -222,14 +217,12 @@ def test_groups_of_a_few_points_are_pooled_although_these_were_put_aside(guarant
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_what_is_merged_does_not_depend_on_the_points_that_are_tested():
     """Other labels of the points that calibrate leave the pool as it is."""
-    cal = nacp.calibrate(PROBS, NOISY, noise=0.2, alpha=0.3, by="class", small="merge", guarantee="expected")
+    options = {"noise": 0.2, "alpha": 0.3, "by": "class", "small": "merge", "guarantee": "expected"}
+    cal = nacp.calibrate(PROBS, NOISY, **options)
     aside = np.random.default_rng([0, 2]).permutation(len(NOISY))[: cal.aside]
     others = (NOISY + 1) % 10
     others[aside] = NOISY[aside]
-    again = nacp.calibrate(
-        PROBS, others, noise=0.2, alpha=0.3, by="class", small="merge", guarantee="expected"
-    )
-    assert again.pooled == cal.pooled != ()
+    assert nacp.calibrate(PROBS, others, **options).pooled == cal.pooled != ()
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
@@ -294,13 +287,12 @@ def test_a_table_of_groups_in_another_order_is_refused():
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 def test_what_is_printed_of_groups_fits_and_is_said_rightly():
     groups = ["one"] + ["many"] * (len(NOISY) - 1)
-    cal = nacp.calibrate(
-        PROBS, NOISY, noise=0.2, alpha=0.3, groups=groups, small="merge", simultaneous=True, random_state=3
-    )
+    known = {"noise": 0.2, "alpha": 0.3, "simultaneous": True}
+    cal = nacp.calibrate(PROBS, NOISY, groups=groups, small="merge", random_state=3, **known)
     assert cal.pooled == ("one",)
     assert "one group" not in cal.promise
     assert max(map(len, str(cal).splitlines())) <= 80
-    only = nacp.calibrate(PROBS, NOISY, noise=0.2, alpha=0.3, groups=["a"] * 300, simultaneous=True)
+    only = nacp.calibrate(PROBS, NOISY, groups=["a"] * 300, **known)
     assert "in each group by itself" in only.promise
 
 
@@ -402,9 +394,8 @@ def test_classes_whose_scores_are_alike_are_in_one_cluster():
 def test_rare_classes_are_in_a_cluster_of_their_own():
     some = np.append(np.flatnonzero(TRUTH != 3), np.flatnonzero(TRUTH == 3)[:2])
     names = [f"c{i}" for i in range(10)]
-    groups = nacp.cluster_classes(
-        PROBS[some], np.take(names, TRUTH[some]), noise=None, clusters=2, classes=names
-    )
+    labels = np.take(names, TRUTH[some])
+    groups = nacp.cluster_classes(PROBS[some], labels, noise=None, clusters=2, classes=names)
     assert [name for name in names if groups[name] == 2] == ["c3"]
     with pytest.raises(nacp.InputError, match="clusters must be at most 10"):
         nacp.cluster_classes(PROBS, TRUTH, noise=None, clusters=11)
