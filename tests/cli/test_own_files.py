@@ -81,7 +81,7 @@ def test_columns_that_are_no_class_are_left_out_where_it_is_known_which_are():
     assert threshold("all.csv", "all.csv:label", *clean) == wanted
     said = done("calibrate", "all.csv", "all.csv:label", "--clean", "all.csv", *NOISE, code=2)
     assert "found 'a remark' in line 2, column 'remark'; " in said
-    assert "or say by --classes FILE which columns are meant" in said
+    assert "or give --classes FILE" in said
     # Classes are never proposed as labels, and a misspelt column gets the nearest one.
     write("many.csv", [[*header[:-1], "truth"], *rows])
     said = done("calibrate", "many.csv", "many.csv", "--clean", "many.csv:lable", code=2)

@@ -38,10 +38,7 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
 _ESCAPED = re.compile(r"'[=+\-@]")
 _LARGEST_WHOLE = 2**53  # the largest float up to which all whole numbers are floats
 _EXPANDED_MAX, _EXPANSION_MAX = 50_000_000, 100
-TEXT_COLUMN = (
-    "a column of text must come first and be called id, or be the label column; or say by "
-    "--classes FILE which columns are meant"
-)
+TEXT_COLUMN = "a column of text must be called id or be the label column; or give --classes FILE"
 
 
 # Names of files, and texts
@@ -230,11 +227,9 @@ def _readable(path: Path) -> Iterator[None]:
             raise
         if "Python objects in dtype" not in str(error) and "Object arrays" not in str(error):
             raise damaged(path) from None
-        raise InputError(
-            str(path),
-            "holds Python objects (dtype object), which only pickle could read, and that may run code",
-            remedy="save texts as such, by np.save(file, labels.astype(str)), and numbers as numbers",
-        ) from None
+        problem = "holds Python objects (dtype object), which only pickle could read, and that may run code"
+        remedy = "save texts as such, by np.save(file, labels.astype(str)), and numbers as numbers"
+        raise InputError(str(path), problem, remedy=remedy) from None
 
 
 # Tables. Each has a `header`, the names of its columns (of a text table the first row, even if it has
@@ -307,12 +302,8 @@ class TextTable:
             except ValueError:
                 i = next(i for i in columns if not are_numbers([row[i]]))
                 called = f", column {self.header[i]!r}" if start else ""
-                raise InputError(
-                    self._name,
-                    "must hold one number per cell below its header",
-                    found=f"{row[i]!r} in line {number}{called}",
-                    remedy=TEXT_COLUMN,
-                ) from None
+                found, problem = f"{row[i]!r} in line {number}{called}", "must hold one number per cell"
+                raise InputError(self._name, problem, found=found, remedy=TEXT_COLUMN) from None
         return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns))
 
     def cells(self, column: int) -> list[str]:
@@ -525,11 +516,8 @@ def open_table(path: Path, key: str | None = None) -> Table:
         return JsonTable(path)
     if path.is_dir():
         checked(path)
-    raise InputError(
-        str(path),
-        "cannot be read: it must end in .npy, .npz, .csv, .tsv, .jsonl, .parquet or .safetensors; .csv, "
-        ".tsv and .jsonl may be compressed: .gz",
-    )
+    problem = "cannot be read: it must end in .npy, .npz, .csv, .tsv, .jsonl, .parquet or .safetensors"
+    raise InputError(str(path), problem, remedy=".csv, .tsv and .jsonl may be compressed: .gz")
 
 
 def escaped(cell: Any) -> Any:

@@ -21,12 +21,7 @@ from nacp.wrapping import counted
 
 ID = ("id", "ids", "item", "items")
 """Names of a column, or of an array, that names the rows."""
-_NUMBERED = (
-    "",
-    "index",
-    "row",
-    "unnamed: 0",
-)  # names of a first column that does so; pandas writes the first
+_NUMBERED = ("", "index", "row", "unnamed: 0")  # names of such a first column; pandas writes the first one
 LABEL, GROUP, TITLE = ("labels", "label"), ("groups", "group"), ("class", "classes", "name", "names")
 TRUE = ("checked", "clean", "true", "truth", "gold")
 
@@ -135,20 +130,15 @@ def _read_matrix(
     """Read probabilities; return them in the order of the classes, the classes, and the ids of the rows."""
     matrix, header, ids = read_matrix(name, "probs", classes, id, beside)
     if matrix.ndim != 2 or not matrix.shape[1]:
-        raise InputError(
-            name,
-            "must hold a matrix of shape (n, k)",
-            found=matrix.shape,
-            remedy="probabilities come first, then labels",
-        )
-    if classes is None and k is not None:  # they are known by number
-        if header is None or not are_whole(header):
-            return matrix, None, ids
-        return matrix[:, _order(name, header, range(k))], None, ids
-    if header is None or classes is None:
-        return matrix, classes or header, ids
-    order = _order(name, header, classes)
-    return matrix if order == list(range(len(order))) else matrix[:, order], classes, ids
+        remedy = "probabilities come first, then labels"
+        raise InputError(name, "must hold a matrix of shape (n, k)", found=matrix.shape, remedy=remedy)
+    by_number = classes is None and k is not None
+    if header is None or (by_number and not are_whole(header)):
+        return matrix, classes, ids
+    if classes is None and k is None:
+        return matrix, header, ids
+    order = _order(name, header, range(k or 0) if classes is None else classes)
+    return matrix if order == list(range(len(header))) else matrix[:, order], classes, ids
 
 
 def read_matrix(
@@ -182,16 +172,12 @@ def read_matrix(
     named = not set(header).isdisjoint(wanted)
     columns = _order(str(path), header, wanted) if named else []
     if lists is None and not named:
-        left = {
-            _label_at(table, split_key(each)[1], called)
-            for each, called in beside
-            if split_key(each)[0] == path
-        }
-        columns = [i for i in range(len(header)) if i != at and i not in left]
+        keys = [(*split_key(each), called) for each, called in beside]
+        taken = {at, *(_label_at(table, key, called) for file, key, called in keys if file == path)}
+        columns = [i for i in range(len(header)) if i not in taken]
     elif at is None and not beside:
-        others = [
-            each for i, each in enumerate(header) if i not in columns and each not in (key, *formats.PROBS)
-        ]
+        known = {key, *formats.PROBS, *(header[i] for i in columns)}
+        others = [each for each in header if each not in known]
         if others:
             complain(f"Left out, as no class: {few(others)}. To name the rows by one: --id {others[0]}")
     if lists is not None:
@@ -264,34 +250,29 @@ class Rows:
         place = {each: i for i, each in enumerate(theirs)}
         at = np.array([place.get(each, -1) for each in ours], dtype=np.int64)
         if (at < 0).all():
-            raise InputError(
-                column.file,
-                f"has rows called {few(theirs[:2])}, and {split_key(self.file)[0]} has {few(ours[:2])}: none "
-                "has a partner",
-                remedy="rename the column of ids if these are no ids, or name the right one: --id COLUMN",
-            )
+            own = f"{split_key(self.file)[0]} has {few(ours[:2])}"
+            problem = f"has rows called {few(theirs[:2])}, and {own}: none has a partner"
+            remedy = "rename the column of ids if these are no ids, or name the right one: --id COLUMN"
+            raise InputError(column.file, problem, remedy=remedy)
         for file, ids in ((self.file, ours), (column.file, theirs)):
             if len(set(ids)) < len(ids):
                 twice = next(each for i, each in enumerate(ids) if each in ids[:i])
                 raise InputError(str(split_key(file)[0]), f"has the id {twice!r} more than once")
         lost = list(set(theirs).difference(ours))
         if lost:
-            left = f"{len(lost):,} of {counted(len(theirs), 'row')} of {column.file} that"
-            complain(
-                f"Left out: {left} {split_key(self.file)[0]} does not have, such as {few(sorted(lost), 3)}."
-            )
+            left = f"{len(lost):,} of {counted(len(theirs), 'row')} of {column.file}"
+            own = f"{split_key(self.file)[0]} does not have, such as {few(sorted(lost), 3)}"
+            complain(f"Left out: {left} that {own}.")
         return at
 
     def _other_length(self, column: Column) -> InputError:
-        held, remedy = f"{len(column.values):,} values", None
-        if column.values.ndim == 2:
-            held = f"labels of {len(column.values):,} items"
-            remedy = "nacp noise annotators --labels FILE --items FILE writes them in the order of the rows"
-        elif len(column.values) == self.n + 1 and column.first_line == 1:
+        remedy = None
+        if len(column.values) == self.n + 1 and column.first_line == 1:
             remedy = f"if its first line is a header, give {column.file}:HEADER"
         elif column.ids is not None or self.ids is not None:
             remedy = "to join them, both need a column of ids: one called id, or --id COLUMN"
-        return InputError(column.file, f"holds {held}, but {self.file} has {self.n:,} rows", remedy=remedy)
+        problem = f"holds {len(column.values):,} values, but {self.file} has {self.n:,} rows"
+        return InputError(column.file, problem, remedy=remedy)
 
 
 def read_column(
@@ -322,11 +303,13 @@ def read_column(
         ids = None if at is None or same else _ids_of(table, at)
         return Column(str(path), np.array(table.cells(place)), ids, 2, table.header[place])
     cells, n = [table.header[0], *table.cells(0)], None if rows is None else rows.n
+    while len(cells) > (n or 0) + 1 and not cells[-1]:
+        cells.pop()
     headed = key is not None or _is_title(cells, called, n, classes)
     if key is not None:
         formats.pick(path, table.header, key)
     cells = cells[headed:]
-    while cells and not cells[-1] and len(cells) > (n or 0):
+    if len(cells) > (n or 0) and not cells[-1]:
         cells.pop()
     return Column(str(path), np.array(cells, dtype=str), None, 1 + headed)
 
@@ -348,11 +331,8 @@ def _label_at(table: Table, key: str | None, called: Sequence[str], names_at: in
             break
     first = table.first_cells()
     named = [there[i] for i in left if are_whole([first[i]]) or not formats.are_numbers([first[i]])] or there
-    raise InputError(
-        str(table.path),
-        f"has {len(there):,} columns, among them {few(named)}",
-        remedy=f"name the one that is meant, as {table.path}:{named[0] or 'NAME'}",
-    )
+    remedy = f"name the one that is meant, as {table.path}:{named[0] or 'NAME'}"
+    raise InputError(str(table.path), f"has {len(there):,} columns, among them {few(named)}", remedy=remedy)
 
 
 def _is_title(cells: list[str], called: Sequence[str], n: int | None, classes: Sequence[Any]) -> bool:
@@ -364,10 +344,7 @@ def _is_title(cells: list[str], called: Sequence[str], n: int | None, classes: S
     first, rest = cells[0], [cell for cell in cells[1:] if cell]
     if first in classes or first == "" or formats.are_numbers([first]):
         return False
-    number = len(cells)
-    while n is not None and number > n + 1 and not cells[number - 1]:
-        number -= 1
-    return first.lower() in {*called, *LABEL, *TITLE} or are_whole(rest) or number - 1 == n
+    return first.lower() in {*called, *LABEL, *TITLE} or are_whole(rest) or len(cells) - 1 == n
 
 
 def id_at(

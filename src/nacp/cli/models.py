@@ -64,11 +64,8 @@ class NoiseOptions:
             except InputError as error:
                 raise error.about("noise_other") from None
         if not self.noise and not optional:
-            raise InputError(
-                "noise",
-                'must be given: a rate, a file of a matrix or "none" for labels that are right; or, where '
-                "some labels were checked, --clean FILE",
-            )
+            problem = 'must be given: a rate, a file of a matrix or "none" for labels that are right'
+            raise InputError("noise", problem, remedy="or, where some labels were checked, --clean FILE")
         noise = _read_noise(self.noise, classes) if self.noise else UNSAID
         if uncertain:
             if not isinstance(noise, float):
@@ -77,11 +74,11 @@ class NoiseOptions:
             return UniformNoise(noise, self.noise_interval, self.noise_confidence)
         of_single_labels = isinstance(noise, NoiseEstimate) and ASSUMED in noise.assumption
         if of_single_labels and split_key(labels)[1] == "vote":
-            raise InputError(
-                labels,
-                f"holds votes, and {self.noise} is the noise of single labels, which are wrong more often",
-                remedy=f"give {labels.removesuffix('vote')}label, or --clean and no --noise",
+            problem = (
+                f"holds votes, and {self.noise} is the noise of single labels, which err more often"
             )
+            remedy = f"give {labels.removesuffix('vote')}label, or --clean and no --noise"
+            raise InputError(labels, problem, remedy=remedy)
         return noise
 
 
@@ -94,13 +91,11 @@ def _read_noise(text: str, classes: Sequence[Any] | None) -> float | Array | Noi
     if text.endswith(".json"):
         return load_estimate(checked(Path(text)))
     if kind(split_key(text)[0]) not in (*ARRAYS, *TEXTS):
-        raise InputError(
-            "noise",
+        problem = (
             'must be a rate such as 0.2, "none" for labels that are right, what nacp noise wrote (.json), '
-            "or a file of a (k, k) matrix (.npy, .npz, .safetensors, .csv or .tsv; rows are the true class)",
-            found=text,
-            remedy=rate_meant(text),
+            "or a file of a (k, k) matrix (.npy, .npz, .safetensors, .csv or .tsv; rows are the true class)"
         )
+        raise InputError("noise", problem, found=text, remedy=rate_meant(text))
     matrix, header, rows = read_matrix(text, "noise")
     if header is not None:
         names = [str(each) for each in classes or ()]
