@@ -81,10 +81,8 @@ def _sizes(cal: Any, points: Points, groups: str | None) -> dict[str, float]:
     by_row = isinstance(cal, nacp.GroupedCalibration) and cal.members is None
     places = places_of(cal, points.groups, groups) if by_row else None
     counts, n = np.zeros(3), len(points.probs)
-    with progress_of("measuring sets", n) as done:
-        for start, rows, sets in predict_blocks(cal, points.probs, True, places):
-            counts += sets.sizes.sum(), (sets.sizes == 0).sum(), (sets.sizes == 1).sum()
-            done(start + rows.n)
+    for _, _, sets in predict_blocks(cal, points.probs, True, places, "measuring sets"):
+        counts += sets.sizes.sum(), (sets.sizes == 0).sum(), (sets.sizes == 1).sum()
     return dict(zip(("mean_size", "empty", "singleton"), (counts / n).tolist(), strict=True))
 
 

@@ -43,11 +43,7 @@ def diagnose_command(
     with progress_of(f"reading {probs}") as say:
         more: dict[str, Any] = {"clean": clean, "groups": groups, "id": id, "drop": drop_unlabelled}
         points = read_points(probs, labels, like=cal, **more)
-        given: dict[str, Any] = {"level": level}
-        if groups is not None:
-            given["groups"] = points.groups
-        if clean is not None:
-            given["clean"] = points.clean
+        given: dict[str, Any] = {"level": level, "groups": points.groups, "clean": points.clean}
         if audit is not None:
             given["audit"], given["clean"] = read_audit(
                 audit, points, normalize=cal.normalize, from_logits=cal.from_logits
@@ -55,12 +51,9 @@ def diagnose_command(
         say("diagnosing")
         found = nacp.diagnose(cal, points.probs, points.labels, **given)
     if isinstance(found, GroupedDiagnosis):
-        document = {
-            "rejected": found.rejected,
-            "level": level,
-            "groups": [{"group": name} | _described(each) for name, each in found.diagnoses.items()],
-            "sentence": on_one_line(found),
-        }
+        results = [{"group": name} | _described(each) for name, each in found.diagnoses.items()]
+        document = {"rejected": found.rejected, "level": level, "groups": results}
+        document["sentence"] = on_one_line(found)
     else:
         document = _described(found)
     show(document, found)

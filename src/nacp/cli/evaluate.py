@@ -88,15 +88,9 @@ def evaluate_command(
             measured = np.array(cal.names, dtype=object)[places]
         elif isinstance(cal, nacp.GroupedCalibration):
             measured = cal.class_groups
-    with progress_of("evaluating", len(matrix)) as said:
-
-        def blocks() -> Iterator[nacp.PredictionSets]:
-            for start, rows, sets in predict_blocks(cal, matrix, allow_empty, places):
-                yield sets
-                said(start + rows.n)
-
-        given = {"noise": None if noise is UNSAID else noise, "clean": points.clean, "groups": measured}
-        result = evaluated(blocks(), true, len(matrix), cal.k, cal.classes, cal.alpha, **given)
+    given = {"noise": None if noise is UNSAID else noise, "clean": points.clean, "groups": measured}
+    blocks = (sets for _, _, sets in predict_blocks(cal, matrix, allow_empty, places, "evaluating"))
+    result = evaluated(blocks, true, len(matrix), cal.k, cal.classes, cal.alpha, **given)
     verdict = nacp.judge(cal, result)
     if verdict.hint:
         verdict = replace(verdict, hint=HINT.format("give --noise or --clean"))

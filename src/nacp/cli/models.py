@@ -74,9 +74,7 @@ class NoiseOptions:
             return UniformNoise(noise, self.noise_interval, self.noise_confidence)
         of_single_labels = isinstance(noise, NoiseEstimate) and ASSUMED in noise.assumption
         if of_single_labels and split_key(labels)[1] == "vote":
-            problem = (
-                f"holds votes, and {self.noise} is the noise of single labels, which err more often"
-            )
+            problem = f"holds votes, and {self.noise} is the noise of single labels, which err more often"
             remedy = f"give {labels.removesuffix('vote')}label, or --clean and no --noise"
             raise InputError(labels, problem, remedy=remedy)
         return noise

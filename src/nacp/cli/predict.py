@@ -1,6 +1,6 @@
 """``nacp predict``: the prediction sets of new inputs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -53,25 +53,22 @@ def predict_command(
     with progress_of(f"reading {probs}"):
         points = read_points(probs, like=cal, groups=groups, id=id)
         places = places_of(cal, points.groups, groups)
-    matrix, names = points.probs, points.ids
-    sizes = [0, 0]
+    matrix, names, n, labels = points.probs, points.ids, len(points.probs), 0
 
-    def blocks(done: Callable[[int], None]) -> Iterator[Sets]:
-        for start, rows, found in predict_blocks(cal, matrix, allow_empty, places):
+    def blocks() -> Iterator[Sets]:
+        nonlocal labels
+        for start, rows, found in predict_blocks(cal, matrix, allow_empty, places, "predicting"):
             sets = most_probable_first(found, matrix[start : start + rows.n], lowest=lowest)
             beside = None
             if with_probs:
                 beside = rows[slice(None)][np.repeat(np.arange(rows.n), sets.sizes), sets.labels]
+            labels += len(sets.labels)
             yield Sets(sets, None if names is None else names[start : start + rows.n], beside)
-            sizes[0] += rows.n
-            sizes[1] += len(sets.labels)
-            done(sizes[0])
 
-    with progress_of("predicting", len(matrix)) as done:
-        write_sets(blocks(done), out)
-    mean = sizes[1] / max(sizes[0], 1)
-    text = f"{sizes[0]:,} sets of {mean:.4g} classes on average. Written: {out}"
-    show({"n": sizes[0], "mean_size": mean, "out": out}, text, err=out == STDIN)
+    write_sets(blocks(), out)
+    mean = labels / max(n, 1)
+    text = f"{n:,} sets of {mean:.4g} classes on average. Written: {out}"
+    show({"n": n, "mean_size": mean, "out": out}, text, err=out == STDIN)
 
 
 def repeat_warnings(cal: nacp.Calibration | nacp.GroupedCalibration) -> None:
@@ -101,13 +98,22 @@ def places_of(
 
 
 def predict_blocks(
-    cal: nacp.Calibration | nacp.GroupedCalibration, matrix: Array, allow_empty: bool, places: Ints | None
+    cal: nacp.Calibration | nacp.GroupedCalibration,
+    matrix: Array,
+    allow_empty: bool,
+    places: Ints | None,
+    what: str,
 ) -> Iterator[tuple[int, Rows, nacp.PredictionSets]]:
-    """Yield the first row of each block, its rows, and their sets, so that these are not all held at once."""
+    """Yield the first row of each block, its rows, and their sets, so that these are not all held at once.
+
+    The progress bar says `what` is done with them.
+    """
     step = max(1, BLOCK_ENTRIES // max(matrix.shape[1], 1))
-    for start in range(0, max(len(matrix), 1), step):
-        rows = cal.open_rows(matrix[start : start + step], least=0, start=start)
-        given: dict[str, Any] = {"allow_empty": allow_empty}
-        if isinstance(cal, nacp.GroupedCalibration):
-            given["places"] = None if places is None else places[start : start + step]
-        yield start, rows, cal.sets_of(rows, **given)
+    with progress_of(what, len(matrix)) as done:
+        for start in range(0, max(len(matrix), 1), step):
+            rows = cal.open_rows(matrix[start : start + step], least=0, start=start)
+            given: dict[str, Any] = {"allow_empty": allow_empty}
+            if isinstance(cal, nacp.GroupedCalibration):
+                given["places"] = None if places is None else places[start : start + step]
+            yield start, rows, cal.sets_of(rows, **given)
+            done(start + rows.n)

@@ -72,8 +72,7 @@ class Sample(PointFiles, SampleOptions):
         optional = any(each is not None for each in (self.clean, self.audit, cal))
         given["noise"] = self.read_noise(found.k, found.classes, optional=optional, labels=self.labels)
         given["random_state"] = self.random_state
-        if self.clean is not None:
-            given["clean"] = found.clean
+        given["clean"] = found.clean
         if self.audit is not None:
             given["audit"], given["clean"] = read_audit(
                 self.audit, found, normalize=self.normalize, from_logits=self.from_logits
