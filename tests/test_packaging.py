@@ -94,7 +94,7 @@ def check_release():
 
 def test_the_smoke_test_of_a_release_runs(check_release):
     done = run(check_release.SMOKE_TEST, ROOT / "src", NACP_ENGINE="native")
-    assert done.stdout.startswith("Sets {"), done.stderr
+    assert done.stdout.startswith("Promised ("), done.stderr
 
 
 def test_version_and_date_agree_everywhere():
