@@ -300,14 +300,14 @@ class SetSizeScorer:
     >>> import nacp
     >>> from nacp.sklearn import SetSizeScorer
     >>> from sklearn.datasets import load_digits
-    >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_digits(return_X_y=True)
     >>> noisy = nacp.UniformNoise(0.2).sample(y, k=10, random_state=0)
-    >>> model = nacp.NoiseAwareClassifier(LogisticRegression(), noise=0.2)
-    >>> search = GridSearchCV(model, {"estimator__C": [1e-4, 1e-2]}, scoring=SetSizeScorer(), cv=3)
+    >>> model = nacp.NoiseAwareClassifier(GaussianNB(), noise=0.2)
+    >>> search = GridSearchCV(model, {"estimator__var_smoothing": [1e-9, 0.1]}, scoring=SetSizeScorer(), cv=3)
     >>> search.fit(X / 16, noisy).best_params_
-    {'estimator__C': 0.01}
+    {'estimator__var_smoothing': 0.1}
     """
 
     def get_metadata_routing(self) -> MetadataRequest:

@@ -15,7 +15,7 @@ from nacp.cli.main import app
 from nacp.estimation import accuracy_by_annotator
 from nacp.estimation.votes import open_votes
 from nacp.labels import from_matrix, read
-from nacp.stats.dawid_skene import dawid_skene, pooled, scaled
+from nacp.stats.dawid_skene import dawid_skene, pooled
 
 run = CliRunner().invoke
 
@@ -86,15 +86,6 @@ def test_pooled_is_the_matrix_of_a_label_picked_from_a_random_item():
     fit = dawid_skene(table, k, true)
     wrong = (0.5 * 0.1 + 0.5 * rates.mean()) / 2
     assert pooled(fit, table)[0, 1] == pytest.approx(wrong, abs=4 * math.sqrt(wrong / (n / k)))
-
-
-def test_scaled_matrices_err_as_often_as_their_annotators():
-    mean = 0.7 * np.eye(3) + 0.3 * np.roll(np.eye(3), 1, axis=1)
-    counts = np.stack([1000 * ((1 - t) * np.eye(3) + t * mean) for t in (0.1, 1.0, 2.5)])
-    found = scaled(counts, mean)
-    for t, each in zip((0.1, 1.0, 2.5), found, strict=True):
-        np.testing.assert_allclose(each, (1 - t) * np.eye(3) + t * mean, rtol=0, atol=1e-3)
-    assert scaled(np.stack([1000 * np.roll(np.eye(3), 1, axis=1)]), mean).min() >= 0
 
 
 @pytest.mark.filterwarnings("ignore:the annotators have not one rate:nacp.NoiseModelWarning")

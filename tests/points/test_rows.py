@@ -74,14 +74,6 @@ def test_rows_that_repeat_rightly_are_not_blamed():
                 assert repeats(Rows(rows[order])) is None
 
 
-def test_classifiers_and_balanced_samples_are_not_blamed():
-    """Of sure rows each may come exactly as often; only how few they are tells them from stacked ones."""
-    for name in ("cifar10", "cifar100", "tinyimagenet", "imagenet-resnet18"):
-        assert repeats(Rows(twins.simulate(name, n=3000, random_state=0)[0])) is None
-    for rows in (np.eye(10), (0.01 + 0.9 * np.eye(10))):
-        assert repeats(Rows(np.repeat(rows / rows.sum(axis=1, keepdims=True), 20, axis=0))) is None
-
-
 # Widths
 
 

@@ -20,7 +20,6 @@ SCORES = {
     "margin": nacp.Margin(),
     "topk": nacp.TopK(),
 }
-NOISES = {"none": None, "uniform": nacp.UniformNoise(0.2), "groups": nacp.GroupNoise(np.arange(K) // 6, 0.3)}
 every_score = pytest.mark.parametrize("score", SCORES.values(), ids=SCORES)
 
 
@@ -60,22 +59,6 @@ def test_scores_are_those_of_the_rows_written_out(score, kind, dtype):
     assert whole.dtype == dtype
     np.testing.assert_array_equal(score.scores(top), score.scores(whole))
     np.testing.assert_array_equal(score.label_scores(top, labels), score.label_scores(whole, labels))
-
-
-@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")  # of both, then
-@pytest.mark.parametrize("guarantee", ["pac", "expected"])
-@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
-def test_calibrations_and_sets_are_those_of_the_rows_written_out(noise, guarantee):
-    probs = make_probs()
-    top, clean = top_of(probs, dtype=np.float32), labels_of(probs)
-    labels = clean if noise is None else noise.sample(clean, K, random_state=2)
-    for score in SCORES.values():
-        options = {"noise": noise, "score": score, "guarantee": guarantee, "alpha": [0.05, 0.3]}
-        with blocks_of(1000):
-            found, expected = (nacp.calibrate(rows, labels, **options) for rows in (top, top.toarray()))
-            for cal, same in zip(found, expected, strict=True):
-                assert (cal.native_threshold, cal.estimate) == (same.native_threshold, same.estimate)
-                assert cal.predict_set(top).to_lists() == same.predict_set(top.toarray()).to_lists()
 
 
 def test_a_sparse_matrix_is_rows_whose_other_entries_are_zero():
