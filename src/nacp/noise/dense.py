@@ -83,16 +83,16 @@ def as_floats(values: Any, name: str, problem: str) -> Floats:
     try:
         found: Floats = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.array(np.nan)
+        raise InputError(name, problem, found=repr(values)) from None
     if not np.isfinite(found).all():
-        raise InputError(name, problem, found=repr(values))
+        raise InputError(name, problem, found="nan or infinity")
     return found
 
 
 def check_matrix(P: Any, name: str = "P", rows: str = "the true class") -> Floats:
     """Return a copy of a noise matrix with rows that sum to 1, or raise an error."""
     given = P.toarray() if hasattr(P, "toarray") else P
-    matrix = as_floats(given, name, "must be a noise matrix, (k, k) finite numbers")
+    matrix = as_floats(given, name, "must be a noise matrix, (k, k) probabilities")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
         raise InputError(name, "must be a noise matrix of the shape (k, k)", found=f"{matrix.shape}")
     return matrix / check_rows(matrix, name, rows)[:, None]
