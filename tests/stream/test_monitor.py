@@ -33,8 +33,7 @@ def test_wealth_is_what_its_definition_says(noise, score):
     inverse = inverse_of(noise)
     shares = (inverse[given] * (cal.score.scores(probs) <= cal.threshold)).sum(axis=1)
     high = max(np.maximum(inverse, 0).sum(axis=1))
-    monitor = nacp.Monitor(cal)
-    peak = 1.0
+    monitor, peak = nacp.Monitor(cal), 1.0
     for t in range(30):
         monitor.update(probs[t : t + 1], given[t : t + 1])
         wealth = wealth_by_definition(shares[: t + 1], 0.9, high)

@@ -309,8 +309,8 @@ def _counts(outside: Bools) -> tuple[int, int]:
 def _worthwhile(pilot: Pilot, m: int, points: int) -> bool:
     """Return whether strata are of use, by the pilot alone.
 
-    This must not depend on how the checked points and the others happen to lie: the test in strata holds
-    given that, and the binomial one does not, so a choice between them by it would void the promise.
+    A choice by how the checked points and the others happen to lie would void the promise: the test in strata
+    holds given that, and the binomial one does not.
     """
     w, (p0, p1) = pilot.outside[0] / pilot.outside[1], pilot.predicted
     n0, n1 = w * m, (1 - w) * m

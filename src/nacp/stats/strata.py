@@ -182,13 +182,11 @@ class _Strata:
 
         In each cell: p0 and p1 at their upper ends, and the smallest w at which their lower ends miss it.
         """
-        worst = 0.0
         for start in sorted(self._worst, key=self._worst.__getitem__, reverse=True):
             self._worst[start] = self._worst_of(k, slice(start, start + _ROWS))
-            worst = max(worst, self._worst[start])
-            if worst > self.delta:
-                break
-        return worst + self._beyond + _LEFT_OUT
+            if self._worst[start] > self.delta:
+                return self._worst[start] + self._beyond + _LEFT_OUT
+        return max(self._worst.values()) + self._beyond + _LEFT_OUT
 
     def _worst_of(self, k: Ints, rows: slice) -> float:
         """Return the largest bound in some rows of cells."""

@@ -36,9 +36,8 @@ class OnlineCalibrator(Follower):
     the pinball loss [1]_, for any noise matrix. Nothing is assumed about the points: they may drift, or be
     chosen by an adversary.
 
-    It keeps the coverage of the true label near 1 - alpha *on average over all labelled points so far*, not
-    for a single point, nor for some stretch of time: see `promise` and `bound`. The sets of the points of one
-    call of `update` must come from `predict_set` after the call before.
+    It keeps the coverage of the true label near 1 - alpha *on average over all labelled points so far*: see
+    `bound`. The sets of the points of one `update` must come from `predict_set` after the one before.
 
     Parameters
     ----------
