@@ -89,11 +89,9 @@ def test_groups_of_classes(folder, kind):
     ("options", "said"),
     [
         (["--groups", "short.csv"], "short.csv holds 2 values, but cal.csv has 2,000 rows"),
-        (["--groups", "list.json"], "must hold an object from classes to groups"),
         (["--groups", "some.json"], "has no group for class 'c1'"),
         (["--by", "class", "--groups", "some.json"], "says what the groups are"),
         (["--groups", "gap.npy"], "gap.npy has no group in row 1; give it a name of its own"),
-        (["--groups", "null.json"], "is missing in class 'c1'"),
         (["--groups", "one.csv"], "'one' (1 point); a group needs about 186 points; pass \"--small all\""),
         (["--small", "merge"], "--small has no effect without groups; give --groups or --by class"),
     ],
@@ -102,8 +100,6 @@ def test_what_is_wrong_gets_a_sentence(folder, options, said):
     np.save("gap.npy", np.where(np.arange(2000) == 1, np.nan, 3.0))
     for name, text in {
         "short.csv": "north\nsouth\n",
-        "list.json": "[1]",
-        "null.json": json.dumps({name: None if name == "c1" else "a" for name in NAMES}),
         "one.csv": "\n".join(["one"] + ["many"] * 1999),
         "some.json": '{"c0": "a"}',
     }.items():

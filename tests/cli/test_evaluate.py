@@ -69,13 +69,7 @@ def test_thresholds_by_class_are_judged_on_noisy_labels():
     assert sorted(each["coverage"] for each in found["groups"]) == sorted(wanted.coverage.tolist())
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ((), "labels must be given, or clean=; give LABELS, or --clean"),
-        (("noisy.npy", "--noise", "0.3", "--clean", "checked.csv"), "has no effect"),
-    ],
-)
-def test_too_few_or_too_many_labels_get_a_sentence(options, words):
-    said = plain(done("evaluate", "cal.json", "probs.npy", *options, code=2))
-    assert words.split("; ")[-1] in said
+def test_too_few_or_too_many_labels_get_a_sentence():
+    evaluate = ("evaluate", "cal.json", "probs.npy")
+    assert "give LABELS, or --clean" in done(*evaluate, code=2)
+    assert "has no effect" in done(*evaluate, "noisy.npy", "--noise", "0.3", "--clean", "checked.csv", code=2)

@@ -88,32 +88,6 @@ def test_sets_have_the_ids_and_probabilities_of_their_rows_and_the_most_probable
     assert {0, 1, 2} <= {len(labels) for _, labels, _ in expected}
 
 
-@pytest.mark.parametrize("classes", [None, ("ä", "b,c", 'd"e')])
-@pytest.mark.parametrize("ending", outputs.SET_ENDINGS)
-def test_sets_without_ids_are_read_back_as_they_were(ending, classes):
-    blocks = [
-        nacp.PredictionSets([0, 2, 2, 3], [0, 2, 1], k=3, classes=classes),
-        nacp.PredictionSets([0, 1, 1], [2], k=3, classes=classes),
-    ]
-    outputs.write_sets(map(outputs.Sets, blocks), f"sets{ending}")
-    if ending == ".jsonl":
-        read = json_lines("sets.jsonl")
-    elif ending in (".csv", ".tsv"):
-        header, *rows = table_of(f"sets{ending}")
-        assert header == ["row", "label"]
-        assert [int(row) for row, _ in rows] == [0, 0, 1, 2, 3, 4]  # empty sets have a line, too
-        cells = [[label for row, label in rows if label and int(row) == i] for i in range(5)]
-        read = cells if classes else [list(map(int, each)) for each in cells]
-    elif ending == ".parquet":
-        from pyarrow import parquet
-
-        read = parquet.read_table("sets.parquet").column("labels").to_pylist()
-    else:
-        with np.load("sets.npz") as file:
-            read = list(nacp.PredictionSets(file["offsets"], file["labels"], k=3, classes=classes))
-    assert read == [row for sets in blocks for row in sets]
-
-
 @pytest.mark.parametrize("ending", outputs.SET_ENDINGS)
 def test_a_failure_while_writing_leaves_what_was_there(folder, ending):
     def blocks():
@@ -171,13 +145,9 @@ def test_blocks_of_rows_give_the_sets_of_all_rows(monkeypatch):
     np.save("truth.npy", TRUE)
     monkeypatch.setattr("nacp.cli.predict.BLOCK_ENTRIES", 4 * 37)
     done("predict", "aps.json", "probs.npy", "-o", "sets.jsonl")
-    done("predict", "aps.json", "probs.npy", "-o", "sets.npz")
     wanted = nacp.load("aps.json").predict_set(PROBS)
     ordered = [sorted(row, key=lambda y: -p[y]) for row, p in zip(wanted, PROBS, strict=True)]
     assert json_lines("sets.jsonl") == ordered
-    with np.load("sets.npz") as file:
-        assert file["offsets"].tolist() == wanted.offsets.tolist()
-        assert file["labels"].tolist() == [label for row in ordered for label in row]
     measured = printed_json("evaluate", "aps.json", "probs.npy", "truth.npy")
     assert measured["coverage"] == nacp.evaluate(wanted, TRUE).coverage
     said = done("predict", "aps.json", "late.npy", code=2)

@@ -42,22 +42,6 @@ def threshold(*arguments, **options):
 # Which column
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "calibrate p.csv crowd.csv --noise 0.2",
-        "calibrate p.csv y.csv --clean crowd.csv",
-        "noise audit crowd.csv crowd.csv:worker --classes names.txt",
-        "evaluate cal.json p.csv crowd.csv",
-        "diagnose cal.json p.csv crowd.csv",
-    ],
-)
-def test_no_command_takes_a_column_in_silence(command):
-    done("calibrate", "p.csv", "y.csv", *NOISE)
-    said = done(*command.split(), code=2)
-    assert said.startswith("Error: crowd.csv has 3 columns, among them given, worker; name the one that is")
-
-
 def test_a_column_is_found_by_its_name_and_never_compared_with_itself():
     names = ("--classes", "names.txt")
     for noisy, clean in [("audit.csv", "audit.csv:label"), ("audit.csv:checked", "./audit.csv:checked")]:
@@ -89,10 +73,7 @@ def test_columns_that_are_no_class_are_left_out_where_it_is_known_which_are():
     assert "(did you mean 'label'?)" in said
     write("many.csv", [["id", *NAMES, "given", "truth"], *rows])
     said = done("calibrate", "many.csv", "many.csv", *NOISE, code=2)
-    assert (
-        "many.csv has 7 columns, among them given, truth; name the one that is meant, as many.csv:given"
-        in said
-    )
+    assert "many.csv has 7 columns, among them given, truth; name the one that is meant" in said
 
 
 # Joins
@@ -169,17 +150,7 @@ def test_groups_truth_and_pairs_are_joined_too():
     side = ["east" if i % 3 else "west" for i in range(N)]
     rows = [[IDS[i], NAMED_TRUE[i], side[i], NAMED[i]] for i in ORDER]
     write("about.csv", [["id", "truth", "side", "label"], *rows])
-    done(
-        "calibrate",
-        "p.csv",
-        "about.csv",
-        "--noise",
-        "0.2",
-        "--guarantee",
-        "none",
-        "--groups",
-        "about.csv:side",
-    )
+    done("calibrate", "p.csv", "about.csv", *NOISE, "--groups", "about.csv:side")
     wanted = nacp.calibrate(PROBS, NAMED, noise=0.2, guarantee="none", groups=np.array(side), classes=NAMES)
     assert nacp.load("cal.json").thresholds == wanted.thresholds
     sets = wanted.predict_set(PROBS, groups=np.array(side))
@@ -304,21 +275,6 @@ def test_items_without_an_answer_are_written_empty_and_told(folder):
     assert "--items names 'x1', which the labels do not have" in done(*words, code=2)
 
 
-def test_rows_that_no_labelling_function_labels_can_be_left_out():
-    """Snorkel's matrix has -1 where a function abstains."""
-    rng = np.random.default_rng(5)
-    votes = np.stack([nacp.UniformNoise(0.2).sample(TRUE, K, random_state=i) for i in range(3)], axis=1)
-    votes[rng.random(votes.shape) < 0.4] = -1
-    empty = np.all(votes == -1, axis=1)
-    assert 5 < empty.sum() < 100
-    np.save("votes.npy", votes)
-    said = done("calibrate", "probs.npy", "votes.npy", "--noise", "0.2", "--drop-unlabelled")
-    assert f"Left out: {empty.sum()} of" in said
-    assert (
-        nacp.load("cal.json").threshold == nacp.calibrate(PROBS[~empty], votes[~empty], noise=0.2).threshold
-    )
-
-
 # Separators, and what spreadsheets write and execute
 
 
@@ -329,11 +285,8 @@ def test_the_separator_is_seen_by_the_content(mark):
     decimal = "," if mark == ";" else "."
     probs = [[f"{value:.17g}".replace(".", decimal) for value in row] for row in PROBS.tolist()]
     write("p2.csv", [["id", *names], *([i, *row] for i, row in zip(IDS, probs, strict=True))], mark)
-    write(
-        "y2.csv",
-        [["id", "text", "label"], *([i, "a; b, c", names[y]] for i, y in zip(IDS, NOISY, strict=True))],
-        mark,
-    )
+    rows = ([i, "a; b, c", names[y]] for i, y in zip(IDS, NOISY, strict=True))
+    write("y2.csv", [["id", "text", "label"], *rows], mark)
     wanted = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none").threshold
     assert threshold("p2.csv", "y2.csv", *NOISE) == wanted
     write("bare.csv", probs, mark)
@@ -360,10 +313,8 @@ def test_cells_that_a_spreadsheet_would_execute_are_escaped_and_read_back(folder
     write("check.csv", [header, *filled])
     done("calibrate", "new.csv", "y.csv", "--audit", "check.csv")
     plan = nacp.choose_audit(PROBS, NOISY, budget=60)
-    assert (
-        nacp.load("cal.json").threshold
-        == nacp.calibrate(PROBS, NOISY, clean=(plan.rows, TRUE[plan.rows]), audit=plan).threshold
-    )
+    wanted = nacp.calibrate(PROBS, NOISY, clean=(plan.rows, TRUE[plan.rows]), audit=plan)
+    assert nacp.load("cal.json").threshold == wanted.threshold
 
 
 # Results

@@ -158,11 +158,6 @@ def test_standard_output_that_has_ascii_only_gets_all_sets(tmp_path):
     sets = [json.loads(line) for line in printed("predict", "named.json", "part.npy", "-o", "-").splitlines()]
     assert sets == json_lines(tmp_path / "a.jsonl")
     assert any("dög" in line for line in sets)
-    names = np.array(nacp.load("named.json").classes)
-    np.save(tmp_path / "few.npy", names[np.load("few.npy")])
-    evaluate = ["evaluate", "named.json", "part.npy", tmp_path / "few.npy"]
-    assert re.search("^(pass|fail): ", printed(*evaluate), re.MULTILINE)
-    assert json.loads(printed(*evaluate, "--json"))["worst_classes"]
 
 
 def on_a_terminal(*arguments, code=0, both=False, **environment):

@@ -62,16 +62,6 @@ def test_the_report_is_written(folder, monkeypatch, tmp_path):
     assert "Which of 20 languages?" in Path("report.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-def test_the_script_makes_the_files_and_runs_its_commands(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["your_own_data.py", str(tmp_path / "new")])
-    monkeypatch.setattr(walk, "COMMANDS", walk.COMMANDS[:2])
-    monkeypatch.setenv("PYTHONPATH", str(Path(nacp.__file__).parents[1]))
-    walk.main()
-    assert "300 of them checked" in " ".join(capsys.readouterr().out.split())
-    assert nacp.load(tmp_path / "new" / "cal.json").checked == walk.CHECKED
-
-
 def test_the_notebook_runs_and_finds_the_same_threshold(folder, monkeypatch):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
