@@ -87,7 +87,7 @@ def _uniform(rows: Rows, labels: Ints, confidence: float) -> NoiseEstimate:
     if interval[1] - interval[0] > _WIDEST:
         raise InputError(
             "probs",
-            f"and noisy hardly determine the noise rate: the likelihood is flat from {found}",
+            f"hardly determines the noise rate of the labels: the likelihood is flat from {found}",
             remedy="use more points, a sharper classifier, or noise_from_audit",
             spoken="use more points, a sharper classifier, or nacp noise audit",
         )
