@@ -80,7 +80,7 @@ class NoisyCoverage:
         return True
 
     def of_rows(self, rows: Any, tail: float) -> tuple[float, float, float]:
-        """Return the coverage of some points, and an interval: each end is wrong with probability `tail`."""
+        """Return the coverage of some points, and an interval; `tail` bounds the error at each end."""
         if not len(self._shares[0][rows]):
             return np.nan, np.nan, np.nan
         found, ends = 0.0, []

@@ -12,9 +12,7 @@ import numpy as np
 from nacp._types import Floats
 from nacp.checks import check_count, check_finite
 
-# The number of stakes. The first is half of the largest stake at which wealth stays positive, and each is
-# half of the one before.
-_STAKES = 8
+_STAKES = 8  # The first is half of the largest at which wealth stays positive, each half of the one before.
 _CHUNK = 4096  # numbers that are processed together, which bounds the memory
 _ONE = ("total", "before", "wealth", "highest")
 _EACH = ("bets", "growth", "lowest", "lowest_at", "lowest_total")  # of each stake
@@ -23,8 +21,7 @@ _EACH = ("bets", "growth", "lowest", "lowest_at", "lowest_total")  # of each sta
 class Alarm:
     """A test of whether the mean of a sequence of numbers has fallen below a target.
 
-    `target` is the mean that the numbers should have, and `high` their upper bound, more than the target. The
-    probability of a false alarm at any time is at most `level`.
+    The numbers are at most `high`. The probability of a false alarm at any time is at most `level`.
 
     Attributes
     ----------

@@ -11,17 +11,12 @@ from nacp._types import Floats, Ints
 
 
 class DawidSkene(NamedTuple):
-    """A fitted model.
+    """A fitted model."""
 
-    `posterior`, of shape (n, k), has the probability of each class for each item; `counts`, of shape
-    (annotators, k, k), the expected number of items of class i to which an annotator gave label j; `priors`
-    the frequencies of the classes; `log_likelihood` that of the answers after each step, which never falls.
-    """
-
-    posterior: Floats
-    counts: Floats
-    priors: Floats
-    log_likelihood: Floats
+    posterior: Floats  # the probability of each class for each item: (n, k)
+    counts: Floats  # the expected number of items of class i to which an annotator gave label j
+    priors: Floats  # the frequencies of the classes
+    log_likelihood: Floats  # that of the answers after each step, which never falls
 
     @property
     def matrices(self) -> Floats:
@@ -86,9 +81,9 @@ def pooled(fit: DawidSkene, table: Ints) -> Floats:
 def scaled(counts: Floats, mean: Floats) -> Floats:
     """Return a matrix for each annotator, with off-diagonal entries proportional to those of the mean.
 
-    A full matrix has k (k - 1) unknowns, and few annotators give that many labels: its inverse would be far
-    off. So each annotator's labels only determine a factor: the number of errors divided by the number that
-    the mean matrix would have made, with one more of both. `counts` has the shape (annotators, k, k).
+    Few annotators give enough labels for the k (k - 1) unknowns of a full matrix. So each one's labels only
+    determine a factor: the number of errors divided by the number that the mean matrix would have made, with
+    one more of both.
     """
     error = 1 - np.diag(mean)
     wrong = counts.sum(axis=(1, 2)) - np.trace(counts, axis1=1, axis2=2)

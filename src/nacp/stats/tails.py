@@ -21,8 +21,8 @@ _HALVINGS = 12
 def bounded_excess(n: int, low: float, high: float, target: float) -> float:
     """Return a d with ``E F >= target`` if the threshold is the last crossing of ``target + d``.
 
-    F is the expectation, between 0 and 1, of n independent numbers in [low, high] at that threshold. Tails
-    are bounded by Hoeffding's and by Bentkus' inequality. Infinite if ``target + d`` would exceed 1.
+    F is the expectation, between 0 and 1, of n independent numbers in [low, high] at that threshold. The
+    bounds are Hoeffding's and Bentkus'. Infinite if ``target + d`` would exceed 1.
     """
     # The integral hardly depends on where it ends, and less the nearer that is to `high`.
     least, most = 0.0, _integral(n, low, high, target)

@@ -24,7 +24,7 @@ class Monitor(Follower):
     """Watches whether the sets of a calibration still cover, from labels that come later.
 
     An alarm says that the clean coverage has fallen below 1 - alpha. Points must come in their order, in
-    batches of any size. The state does not grow with their number.
+    batches of any size. The state does not grow with their number. Proof: docs/guarantees.md, M1.
 
     Parameters
     ----------
@@ -45,10 +45,8 @@ class Monitor(Follower):
         How many points were used, and of how many of these the label was checked.
     alarm : bool
         Whether coverage has fallen. An alarm stays; sets that are calibrated anew need a new monitor.
-    raised_at : int or None
-        After how many points the alarm was raised.
-    since : int or None
-        After how many points coverage fell, about: an estimate, made when the alarm was raised.
+    raised_at, since : int or None
+        After how many points the alarm was raised; and coverage fell, by an estimate made at the alarm.
     wealth : float
         The wealth of a gambler who began with 1 and bets that coverage has fallen; fixed at the alarm.
     p_value : float
@@ -60,10 +58,6 @@ class Monitor(Follower):
     See Also
     --------
     OnlineCalibrator : Thresholds that follow the drift.
-
-    References
-    ----------
-    Ville (1939); docs/guarantees.md, M1.
 
     Examples
     --------
