@@ -63,8 +63,6 @@ class Commands(_Help, TyperGroup):
 
     def main(self, args: Any = None, *more: Any, **options: Any) -> Any:
         """Run the command line; print one sentence if it is wrong."""
-        if not options.pop("standalone_mode", True):
-            return super().main(args, *more, **options | {"standalone_mode": False})
         try:
             code = super().main(args, *more, **options | {"standalone_mode": False})
             sys.stdout.flush()

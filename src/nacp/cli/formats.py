@@ -373,29 +373,28 @@ class JsonTable:
         with text_lines(path) as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    self._add(number, line)
+                    self._rows.append(self._row(number, line))
         if not self._rows:
             raise InputError(str(path), "is empty")
         self.width = len(self._rows[0])
         if not self.width or any(len(row) != self.width for row in self._rows):
             raise InputError(str(path), "must hold lists of one length that are not empty")
 
-    def _add(self, number: int, line: str) -> None:
+    def _row(self, number: int, line: str) -> list[Any]:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise InputError(str(self.path), f"is not JSON in line {number}: {error}") from None
-        keys = list(value) if isinstance(value, dict) else None
+        keys = list(value) if isinstance(value, dict) else []
         if not self._rows:
-            self.header = self.matrix_header = keys
-        if set(keys or ()) != set(self.header or ()):
-            found, wanted = few(keys or ["none"]), few(self.header or ["none"])
-            problem = f"has other keys in line {number} than in the first, {wanted}"
-            raise InputError(str(self.path), problem, found=found)
-        if keys is None:
-            self._rows.append(value if isinstance(value, list) else [value])
-        else:
-            self._rows.append([value[key] for key in self.header or ()])
+            self.header = self.matrix_header = keys or None
+        first = self.header or []
+        if set(keys) != set(first):
+            problem = f"has other keys in line {number} than in the first, {few(first) or 'none'}"
+            raise InputError(str(self.path), problem, found=few(keys) or "none")
+        if isinstance(value, dict):
+            return [value[key] for key in first]
+        return value if isinstance(value, list) else [value]
 
     def numbers(self, columns: Sequence[int]) -> Array:
         return self._matrix([[row[i] for i in columns] for row in self._rows])

@@ -54,24 +54,12 @@ def read_points(
     drop: bool = False,
     true: bool = False,
 ) -> Points:
-    """Read probabilities, and what is known of their rows.
+    """Read probabilities, and what is known of their rows, from files or columns of them (``file:column``).
 
-    Parameters
-    ----------
-    probs, labels, clean, groups : str
-        Files, or ``file:column``; several may be columns of the same table.
-    like : Calibration or Points, optional
-        What has the classes. Columns are put in their order.
-    names : str, optional
-        A file of the class names.
-    id : str, optional
-        The column that names the rows, in all files that have it. By default one called id, ids, item or
-        items. Files with such a column are joined by it: in any order, and rows that have no label are left
-        out with a message. Other files are matched row by row.
-    drop : bool, default=False
-        Whether to leave out rows whose label is missing in the file of labels. Else they are refused.
-    true : bool, default=False
-        Whether the labels are true ones: a column called checked or the like.
+    The classes are those of `like`, a calibration or other points, or those in the file `names`; columns are
+    put in their order. Files that have the column `id`, by default one called id, ids, item or items, are
+    joined by it; others are matched row by row. Rows that have no label are refused, or left out to `drop`
+    them. If labels are `true`, their column is one called checked or the like.
     """
     given = [probs, labels, clean, groups]
     if given.count(STDIN) > 1:

@@ -49,14 +49,7 @@ def most_probable_first(sets: PredictionSets, block: Array, *, lowest: bool = Fa
 
 
 def write_sets(blocks: Iterable[Sets], name: str) -> None:
-    """Write sets block by block; the file is replaced only if all are written.
-
-    ``.jsonl``, and ``-`` for standard output: one list per line, or an object with the row's id, its labels
-    and their probabilities where there are some. ``.csv`` and ``.tsv``: row, id, label, prob, a
-    line for each label, and one without a label for an empty set. ``.parquet``:
-    columns of ids, and of lists of labels and of probabilities. ``.npz``: offsets and labels, as in
-    `PredictionSets`, ids and probs.
-    """
+    """Write sets block by block, `-` for standard output; a file is replaced only if all are written."""
     if name == STDIN:
         with printing():
             _write_jsonl(sys.stdout, blocks, name)
