@@ -105,9 +105,6 @@ class Comparison(Printout):
     k: int
     _title: ClassVar[str] = "Comparison"
 
-    def __repr__(self) -> str:
-        return str(self)
-
     @property
     def tables(self) -> list[TextTable]:
         """The rows as text; the score is in the caption if there is only one."""

@@ -83,9 +83,6 @@ class Plan(Printout):
     groups: list[GroupRow]
     _title: ClassVar[str] = "Plan"
 
-    def __repr__(self) -> str:
-        return str(self)
-
     @property
     def tables(self) -> list[TextTable]:
         tables, ends = [], ["excess", f"labels for {self.excess:g}"]

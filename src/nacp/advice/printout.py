@@ -46,6 +46,9 @@ class Printout(ABC):
         told = [wrapped(f"{name}: {text}" if name else text) for name, text in self.sentences]
         return "\n\n".join(filter(None, [*parts, "\n".join(told)]))
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def _repr_html_(self) -> str:
         from nacp.show.html import card, sentence, table, told
 
