@@ -213,9 +213,11 @@ def test_logits_and_normalised_rows_agree_to_rounding(points, device):
         assert differ <= 2  # labels that score just the threshold
 
 
-def test_other_functions_take_tensors(points, device):
-    probs, truth, ((noise, given), _) = points
+def test_other_options_and_functions_take_tensors(points, device):
+    probs, truth, ((noise, given), (matrix, _)) = points
     known = {"noise": noise, "score": "raps"}
+    two = np.stack([given, noise.sample(truth, K, random_state=9)], axis=1)
+    two[::5, 1] = -1
     cal = nacp.calibrate(probs, given, **known, guarantee="none")
     device.most, device.sample = 4 * N * K, BLOCK // K  # scores of all labels, and sizes at many thresholds
 
@@ -225,6 +227,9 @@ def test_other_functions_take_tensors(points, device):
         for some in np.array_split(np.arange(N), 3):
             stream.update(rows[some], labels[some])
         return [
+            nacp.calibrate(rows, put(two), noise=matrix, guarantee="none"),
+            nacp.calibrate(rows, given, noise=noise, guarantee="binomial", unlabelled=put(probs[:500])),
+            nacp.calibrate(put(-probs), given, noise=noise, guarantee="none", score="precomputed"),
             nacp.coverage_curve(rows, labels, **known, thresholds=[0.3, 0.9]).clean.tolist(),
             str(nacp.compare(rows, labels, noise=noise, guarantees=["none", "nacp"])),
             str(cal.diagnose(rows, labels)),
@@ -234,22 +239,6 @@ def test_other_functions_take_tensors(points, device):
             nacp.evaluate(cal.predict_set(rows), put(truth)),
             tuple(cal.predict_mask(rows[:0]).shape),
             stream,
-        ]
-
-    assert found(device.put) == found(lambda values: values)
-
-
-def test_several_labels_unlabelled_points_and_scores_that_are_given(points, device):
-    probs, truth, ((noise, given), (matrix, _)) = points
-    two = np.stack([given, noise.sample(truth, K, random_state=9)], axis=1)
-    two[::5, 1] = -1
-    device.most = 4 * N * K  # "binomial" needs the sizes of sets at many thresholds
-
-    def found(put):
-        return [
-            nacp.calibrate(put(probs), put(two), noise=matrix, guarantee="none"),
-            nacp.calibrate(put(probs), given, noise=noise, guarantee="binomial", unlabelled=put(probs[:500])),
-            nacp.calibrate(put(-probs), given, noise=noise, guarantee="none", score="precomputed"),
         ]
 
     assert found(device.put) == found(lambda values: values)

@@ -126,24 +126,6 @@ def test_cells_that_no_network_could_change(data, tmp_path):
 # How a run behaves.
 
 
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory):
-    """Everything made from one small file: the folder of the data, that of the results, and the progress."""
-    data, out, done = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("out"), []
-    small_file(data, "imagenet")
-
-    class Bar(Progress):
-        def update(self, task, **changes):
-            done.append(changes["completed"])
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "available", lambda: False)
-        patch.setattr(reproducing, "progress_bar", lambda: Bar(disable=True))
-        assert run_command("all", "--data", data, "--splits", 3, "--out", out).exit_code == 0
-    assert {path.stem for path in out.glob("*.md")} == set(NAMES)
-    return data, out, done
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("with_figures")
 def test_the_same_seed_gives_the_same_bytes(folder, tmp_path):
@@ -169,10 +151,18 @@ def test_table_3_needs_imagenet(folder, tmp_path, monkeypatch, what):
 
 
 @pytest.mark.slow
-def test_progress_grows_until_all_is_done(everything):
-    data, _, done = everything
-    run = Run(data, 3)
-    settings = [setting for make in EXPERIMENTS.values() for setting in make(run).settings]
+def test_everything_is_made_from_one_file_and_progress_grows_until_all_is_done(folder, tmp_path, monkeypatch):
+    small_file(folder, "imagenet")
+    done = []
+
+    class Bar(Progress):
+        def update(self, task, **changes):
+            done.append(changes["completed"])
+
+    monkeypatch.setattr(reproducing, "progress_bar", lambda: Bar(disable=True))
+    assert run_command("all", "--data", folder, "--splits", 3, "--out", tmp_path).exit_code == 0
+    assert {path.stem for path in tmp_path.glob("*.md")} == set(NAMES)
+    settings = [setting for make in EXPERIMENTS.values() for setting in make(Run(folder, 3)).settings]
     assert done == sorted(done)
     assert done[-1] == 3 * len(settings)
 
