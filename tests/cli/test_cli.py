@@ -461,8 +461,6 @@ def test_an_audit_serves_every_command_that_takes_checked_labels():
     [
         ("calibrate none.npy labels.npy --noise 0.2", "none.npy does not exist"),
         ("predict probs.npy cal.json", "probs.npy is not a calibration file"),
-        ("calibrate test.npz:more labels.npy --noise 0.2", "holds no 'more', but probs, labels"),
-        ("calibrate probs.npy labels.npy --noise wide.npy", "must be a noise matrix of the shape (k, k)"),
         ("calibrate probs.npy names.csv --noise 0.2", "give --classes FILE with the names of the classes"),
         ("calibrate probs.npy labels.npy --noise 0.2 -o no/cal.json", "no folder no"),
         ("predict cal.json wide.npy", "5 columns, but the calibration was made with 4 classes"),
@@ -470,16 +468,13 @@ def test_an_audit_serves_every_command_that_takes_checked_labels():
         # Advice is about the command line.
         ("calibrate logits.npy labels.npy --noise 0.2", "give --from-logits"),
         ("predict cal.json late.npy", "; nacp calibrate --normalize divides by the row sums"),
-        ("calibrate one.npy labels.npy --noise 0.2", "for a binary classifier give two columns, 1 - p and p"),
         ("predict cal.json narrow.npy", "calibrate with a file of float32, too"),
-        ("noise audit labels.npy again.npy --model groups", "give --groups FILE too"),
         ("evaluate cal.json test.npz truth.csv", "calibrate with --classes FILE"),
     ],
 )
 def test_what_is_wrong_gets_one_sentence(command, words):
     probs = PROBS[:1000]
     np.save("logits.npy", np.log(probs) + 3)
-    np.save("one.npy", probs[:, :1])
     np.save("narrow.npy", probs.astype(np.float32))
     said = done(*command.split(), code=2)
     assert said.startswith("Error: ")

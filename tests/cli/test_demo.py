@@ -85,12 +85,6 @@ def test_the_temperature_is_the_one_that_made_the_labels():
     assert abs(demo.best_temperature(evidence, labels) - 2) < 0.1
 
 
-def test_a_set_is_described_with_the_most_probable_first():
-    probs = np.array([0.1, 0.6, 0.3])
-    assert demo.describe(probs, [0, 1, 2], ("a", "b", "c"), most=2) == "b; c; and 1 more"
-    assert demo.describe(probs, [], ("a", "b", "c")) == "none"
-
-
 def test_without_scikit_learn_one_sentence_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install nacp\[sklearn\]"):

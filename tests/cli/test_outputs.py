@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import json
 import os
 import shutil
 
@@ -41,20 +42,12 @@ def folder(made, tmp_path, monkeypatch):
     return tmp_path
 
 
-def table_of(name):
-    """Read a text table back."""
-    with (gzip.open if name.endswith(".gz") else open)(name, "rt", newline="", encoding="utf-8") as file:
-        return list(csv.reader(file, delimiter="\t" if ".tsv" in name else ","))
-
-
 def sets_of(name):
     """Read sets back: ids, labels and probabilities of each row."""
+    opener = gzip.open if name.endswith(".gz") else open
     if ".jsonl" in name:
-        if name.endswith(".gz"):
-            with gzip.open(name) as packed, open("plain.jsonl", "wb") as file:
-                shutil.copyfileobj(packed, file)
-            name = "plain.jsonl"
-        return [(line["id"], line["labels"], line["probs"]) for line in json_lines(name)]
+        with opener(name, "rt", encoding="utf-8") as file:
+            return [tuple(json.loads(line)[each] for each in ("id", "labels", "probs")) for line in file]
     if name.endswith(".parquet"):
         from pyarrow import parquet
 
@@ -66,7 +59,8 @@ def sets_of(name):
                 (i, [NAMES[y] for y in labels], probs.tolist())
                 for i, labels, probs in zip(file["ids"].tolist(), labels, probs, strict=True)
             ]
-    header, *rows = table_of(name)
+    with opener(name, "rt", newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file, delimiter="\t" if ".tsv" in name else ",")
     assert header == ["row", "id", "label", "prob"]
     found = {}
     for row, each, label, prob in rows:
