@@ -28,6 +28,16 @@ def test_with_checked_labels_alone_groups_are_those_of_all_rows(points):
         assert some.thresholds[half] == alone.thresholds[0]
 
 
+def test_checked_labels_in_another_order_than_the_rows_are_noticed(points):
+    probs, truth, noisy = points
+    rows = np.arange(0, 300, 2)
+    for given in ({}, {"groups": np.zeros(300)}):
+        with pytest.warns(nacp.NoiseModelWarning, match="the checked labels fit the rows of probs no better"):
+            nacp.calibrate(probs, noisy, clean=(rows, truth[rows][::-1]), **given)
+        with pytest.warns(nacp.NoiseModelWarning, match="the labels fit the rows of probs no better"):
+            nacp.calibrate(probs, noisy[::-1], clean=(rows, truth[rows]), **given)
+
+
 def test_a_refusal_states_how_many_checked_labels_a_group_needs(points):
     probs, truth, noisy = points
 

@@ -12,6 +12,7 @@ from nacp.audit.checked_labels import open_clean
 from nacp.audit.checked_sample import Audit, AuditWarning, CheckedSample, deal, other_points
 from nacp.audit.plan import AuditPlan, guessing_noise, planned
 from nacp.calibration import Calibration, seen, warn_of_obstacles
+from nacp.coverage.agreement import warning_of
 from nacp.coverage.curve import Rule
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError, warn
@@ -69,7 +70,11 @@ def calibrate_checked(
                 f"{wrong:,.0f} were expected to; clean= must hold the labels that an expert found",
                 AuditWarning,
             )
-    asked = asked._replace(known={"classes": names, "normalize": options["normalize"]})
+    decided = dealt.labels >= 0
+    read = Sample.of(rows.some(dealt.rows[decided]), dealt.labels[decided], score)
+    issues = warning_of(read, "checked labels") + (warning_of(sample) if dealt.given is None else ())
+    known = {"classes": names, "normalize": options["normalize"], "warnings": issues}
+    asked = asked._replace(known=known)
     grouping = open_grouping(groups, by, rows.n if dealt.given is None else dealt.given[0], rows.k, names)
     if grouping is not None:
         return _checked_groups(sample, dealt, noise, grouping, asked)

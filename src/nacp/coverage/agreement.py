@@ -54,12 +54,12 @@ def unrelated(sample: Sample) -> bool:
     return variance > _ROUNDING and found <= _Z * math.sqrt(variance)
 
 
-def warning_of(sample: Sample | None) -> tuple[str, ...]:
+def warning_of(sample: Sample | None, name: str = "labels") -> tuple[str, ...]:
     """Return a warning if labels are unrelated to their rows, in a tuple that is empty if they are not."""
     # Rows on a device are not copied to the host for this.
     if sample is None or sample.rows.on_device or not unrelated(sample):
         return ()
     return (
-        "the labels fit the rows of probs no better than labels in random order would: check that labels and "
-        "rows are in the same order, and that the columns of probs are in the order of the classes",
+        f"the {name} fit the rows of probs no better than labels in random order would: check that labels "
+        "and rows are in the same order, and that the columns of probs are in the order of the classes",
     )
