@@ -114,7 +114,19 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self.small = small
 
     def fit(self, X: object, y: ArrayLike, **fit_params: object) -> NoiseAwareClassifier:
-        """Fit the classifier to inputs of shape (n, features) and labels; `fit_params` are passed to it."""
+        """Fit the classifier; `fit_params` are passed to it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, features)
+            Training inputs.
+        y : array-like of shape (n,)
+            Training labels.
+
+        Returns
+        -------
+        self
+        """
         check_fraction("alpha", self.alpha)
         return self._keep(clone(self.estimator).fit(X, y, **fit_params))
 

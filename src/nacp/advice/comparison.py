@@ -93,10 +93,16 @@ class ComparisonRow:
 class Comparison(Printout):
     """The result of `compare`; print it for a table.
 
-    The `rows` have promises about the true label by the size of their sets, the smallest first; those that
-    rest on checked labels before those that rest on a noise model. Then the rows that promise nothing about
-    the true label, those whose sets hold all classes, and those that were refused. They come from n points of
-    k classes.
+    Attributes
+    ----------
+    rows : tuple of ComparisonRow
+        Promises about the true label by the size of their sets, the smallest first; those that rest on
+        checked labels before those that rest on a noise model. Then the rows that promise nothing about the
+        true label, those whose sets hold all classes, and those that were refused.
+    alpha : float
+        As given.
+    n, k : int
+        The numbers of calibration points and of classes.
     """
 
     rows: tuple[ComparisonRow, ...]
@@ -189,6 +195,10 @@ def compare(
         labels.
     progress : callable, optional
         Called as ``progress(done, total)`` after each combination.
+
+    Returns
+    -------
+    Comparison
 
     Warns
     -----

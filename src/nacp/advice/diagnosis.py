@@ -80,10 +80,21 @@ class ClaimCheck(NamedTuple):
 class Diagnosis:
     """The result of `diagnose`; print it.
 
-    Under a right model, the one that `model` describes, `rejected` is true with a probability of at most
-    `level`. `checks` are the tests of regions, and `claim` is the test of the model's claim against checked
-    labels, if there were any. If the labels are `unrelated`, they fit the rows no better than a random
-    permutation of them: rows and labels may not belong together.
+    Attributes
+    ----------
+    rejected : bool
+        Whether the noise model is rejected.
+    level : float
+        The level of the test: a right model is rejected with at most this probability.
+    model : str
+        The noise model in words.
+    checks : tuple of Check
+        The tests of regions.
+    claim : ClaimCheck or None
+        The test of the model's claim against checked labels, if there were any.
+    unrelated : bool
+        Whether the labels fit the rows no better than a random permutation of them: rows and labels may not
+        belong together.
     """
 
     rejected: bool
@@ -140,9 +151,16 @@ class GroupedDiagnosis(Printout):
     """The result of `diagnose` in each group of rows; print it.
 
     The promise for groups of rows assumes that the noise is the same in each. So the rows of each group are
-    tested by themselves, at the `level` divided by the number of groups: under a model that is right in all
-    of them, the probability that it is rejected is at most that level. `points` is the number of rows of each
-    group; a group with fewer than two has no result in `diagnoses`.
+    tested by themselves, at the `level` divided by the number of groups.
+
+    Attributes
+    ----------
+    level : float
+        A model that is right in all groups is rejected with at most this probability.
+    diagnoses : dict
+        The result for each group that was tested.
+    points : dict
+        The number of rows of each group; one with fewer than two is not tested.
     """
 
     level: float
@@ -323,9 +341,18 @@ def compatible_radius(
     """Return the smallest radius around the noise model at which `diagnose` would not reject it.
 
     Human label noise depends on the input, so no matrix is right. ``MatrixNoise(P, radius)`` allows for that,
-    and this is a lower bound of the radius, a multiple of 0.005: with probability 1 - level, some row of the
-    true matrix is as far away as that for some inputs, but for the last 0.005. The radius may have to be
-    larger. The parameters are those of `diagnose`; all rows are tested together, even if there are groups.
+    and this is a lower bound of the radius: with probability 1 - level, some row of the true matrix is as far
+    away as that for some inputs, but for the last 0.005. The radius may have to be larger.
+
+    Parameters
+    ----------
+    cal, probs, labels, level
+        As in `diagnose`; all rows are tested together, even if there are groups.
+
+    Returns
+    -------
+    float
+        A multiple of 0.005; 0 if the model is not rejected as it is.
 
     Examples
     --------

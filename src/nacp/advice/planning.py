@@ -64,12 +64,22 @@ class GroupRow(NamedTuple):
 class Plan(Printout):
     """The result of `plan`; print it for a table.
 
-    `rows` has the guarantees under the noise model, by their excess, and after them those that do not apply
-    to this noise. `checked_rows` has those that hold for nearly every calibration set, from checked labels,
-    whatever the noise is; there `PlanRow.n_needed` is how many to check. `assumed` is the assumption behind
-    those for checked labels beside noisy ones, and for chosen ones. `groups` has the excess of the default
-    guarantee in each group. `deviation` is the standard deviation of one point's share in the estimate if
-    sets are small; nan without a noise model. `alpha`, `n`, `excess` and `checked` are as given.
+    Attributes
+    ----------
+    rows : list of PlanRow
+        Guarantees under the noise model, by their excess; after them those that do not apply to this noise.
+    alpha, n, excess, checked : float and int
+        As given; `checked` is the number of labels to check.
+    deviation : float
+        The standard deviation of one point's share in the estimate if sets are small; nan without a noise
+        model.
+    checked_rows : list of PlanRow
+        Guarantees from checked labels that hold for nearly every calibration set, whatever the noise is;
+        `PlanRow.n_needed` is how many to check.
+    assumed : str or None
+        The assumption behind the rows for checked labels beside noisy ones, and for chosen ones.
+    groups : list of GroupRow
+        The excess of the default guarantee in each group, if there are groups.
     """
 
     rows: list[PlanRow]
@@ -207,6 +217,10 @@ def plan(
         groups of rows, as a point of another class that is labelled as of the group counts as a miss.
     by, simultaneous
         As in `calibrate`.
+
+    Returns
+    -------
+    Plan
 
     Examples
     --------

@@ -39,8 +39,15 @@ class Shifted(NamedTuple):
 class Sensitivity(Printout):
     """The result of `sensitivity`; print it.
 
-    `rows` has one for each rate, ascending. `rate` is taken to be right: epsilon of uniform noise, else the
-    mean share of wrong labels over the classes. `target` is 1 - alpha.
+    Attributes
+    ----------
+    rows : tuple of Shifted
+        One for each rate, ascending.
+    rate : float
+        The rate taken to be right: epsilon of uniform noise, else the mean share of wrong labels over the
+        classes.
+    target : float
+        The target 1 - alpha.
     """
 
     rows: tuple[Shifted, ...]
@@ -86,6 +93,10 @@ def sensitivity(
         A calibration, and points with noisy labels: those that it comes from, or others.
     shifts : sequence of float, optional
         The errors of the stated rate; by default up to 0.05 both ways, as far as the model allows.
+
+    Returns
+    -------
+    Sensitivity
 
     Examples
     --------

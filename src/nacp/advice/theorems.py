@@ -23,10 +23,20 @@ def threshold_bracket(
 ) -> tuple[float, float]:
     """Return the interval in which the threshold for uniform noise must lie: Theorem 3.1.
 
-    Any q at which the estimated clean coverage first, or last, reaches 1 - alpha lies between the ``(1 -
-    alpha)(1 - epsilon)/(1 - epsilon/k)`` and the ``1 - alpha + alpha epsilon`` quantiles of the noisy labels'
-    scores, which for example `Score.label_scores` returns. Quantile p is the smallest score s with at least a
-    share p of scores <= s.
+    Any q at which the estimated clean coverage first, or last, reaches 1 - alpha lies between the
+    ``(1 - alpha)(1 - epsilon)/(1 - epsilon/k)`` and the ``1 - alpha + alpha epsilon`` quantiles of the noisy
+    labels' scores. Quantile p is the smallest score s with at least a share p of scores <= s.
+
+    Parameters
+    ----------
+    noisy_scores : array of shape (n,)
+        The scores of the noisy labels, for example from `Score.label_scores`.
+    epsilon, k, alpha : float, int and float
+        The rate of uniform noise, the number of classes, and alpha as in `calibrate`.
+
+    Returns
+    -------
+    low, high : float
 
     Examples
     --------
@@ -51,9 +61,14 @@ def threshold_bracket(
 class NoisyComparison:
     """The result of `compare_with_noisy_cp`.
 
-    It has the thresholds of the noise-aware rule and of Noisy-CP, which takes the noisy labels as they are,
-    and F^r-hat there: the mean set size divided by k. The noise-aware sets are the `smaller` ones if
-    ``random_coverage <= 1 - alpha``.
+    Attributes
+    ----------
+    threshold, noisy_threshold : float
+        The thresholds of the noise-aware rule and of Noisy-CP, which takes the noisy labels as they are.
+    random_coverage, noisy_random_coverage : float
+        F^r-hat at these thresholds: the mean set size divided by k.
+    smaller : bool
+        Whether the noise-aware sets are the smaller ones: ``random_coverage <= 1 - alpha``.
     """
 
     threshold: float
@@ -69,10 +84,19 @@ def compare_with_noisy_cp(
     """Compare the sizes of noise-aware sets and of those of Noisy-CP: Theorem 3.2.
 
     Noisy-CP takes the ``1 - alpha`` quantile of the noisy labels' scores. If the noise-aware threshold q,
-    without a correction, reaches its target exactly, it is at most that quantile if and only if ``F^r-hat(q)
-    <= 1 - alpha``, that is, if its sets hold at most ``k (1 - alpha)`` labels on average. On a sample, both
-    hold up to one step of the grid. (The paper states it for the threshold of Noisy-CP and proves it for q,
-    which is used here.) The parameters are those of `calibrate`; the noise is uniform.
+    without a correction, reaches its target exactly, it is at most that quantile if and only if
+    ``F^r-hat(q) <= 1 - alpha``, that is, if its sets hold at most ``k (1 - alpha)`` labels on average. On a
+    sample, both hold up to one step of the grid. (The paper states it for the threshold of Noisy-CP and
+    proves it for q, which is used here.)
+
+    Parameters
+    ----------
+    probs, labels, noise, alpha, score
+        As in `calibrate`; the noise is uniform.
+
+    Returns
+    -------
+    NoisyComparison
 
     Examples
     --------

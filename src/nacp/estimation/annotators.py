@@ -67,6 +67,10 @@ def noise_from_annotators(
     clean : array of shape (n,) or pair (rows, labels), optional
         True labels of items that were checked (gold tasks), as in `nacp.calibrate`.
 
+    Returns
+    -------
+    NoiseEstimate
+
     Warns
     -----
     NoiseModelWarning

@@ -66,6 +66,10 @@ def noise_from_audit(
     random_state : int, default=0
         The seed of the test by which "auto" chooses.
 
+    Returns
+    -------
+    NoiseEstimate
+
     Examples
     --------
     >>> import numpy as np

@@ -57,6 +57,10 @@ def noise_from_model(
         The confidence of the interval; approximate, for many points and a classifier as assumed. An interval
         that is wider than one half, or reaches 1, is refused.
 
+    Returns
+    -------
+    NoiseEstimate
+
     Examples
     --------
     >>> import numpy as np

@@ -9,8 +9,17 @@ from nacp.noise import RandomizedResponse
 def noise_from_privacy(epsilon: float, k: int) -> NoiseEstimate:
     """Return the noise of labels made private by k-ary randomised response: known exactly.
 
-    `epsilon` is the parameter of label differential privacy: larger is less private. The model of the result
-    is `nacp.RandomizedResponse`.
+    Parameters
+    ----------
+    epsilon : float
+        The parameter of label differential privacy; larger is less private.
+    k : int
+        The number of classes.
+
+    Returns
+    -------
+    NoiseEstimate
+        Its model is `nacp.RandomizedResponse`.
 
     Examples
     --------

@@ -154,10 +154,18 @@ class GroupedCalibration:
         return self.calibrations[0].open_rows(probs, name, least, start)
 
     def predict_set(self, probs: Any, *, groups: Any = None, allow_empty: bool = True) -> PredictionSets:
-        """Return the prediction sets of new inputs; see `Calibration.predict_set`.
+        """Return the prediction sets of new inputs.
 
-        `groups`, of shape (m,), has the group of each input, if groups are of rows. A group that was not
-        calibrated is refused.
+        Parameters
+        ----------
+        probs, allow_empty
+            As in `Calibration.predict_set`.
+        groups : array of shape (m,), optional
+            The group of each input, if groups are of rows. A group that was not calibrated is refused.
+
+        Returns
+        -------
+        PredictionSets
         """
         options = self.calibrations[0].row_options
         rows: Any = open_lazy(probs, least=0, **options) if is_lazy(probs) else self.open_rows(probs, least=0)

@@ -64,8 +64,14 @@ class Doubt:
 class Noise(ABC):
     """A noise model ``P[i, j] = p(noisy = j | true = i)``: rows are the true class.
 
-    Files have its `name`. It may be uniform for every k (`is_uniform`), and given by one rate or several
-    (`has_rate`). `if_contradicted` says what to do first if the labels contradict it.
+    Attributes
+    ----------
+    name : str
+        The name of the model in files.
+    is_uniform, has_rate : bool
+        Whether the noise is uniform for every k, and whether it is given by one rate or several.
+    if_contradicted : str
+        What to do first if the labels contradict the model.
     """
 
     name: ClassVar[str]
@@ -168,9 +174,20 @@ class Noise(ABC):
     def sample(
         self, labels: ArrayLike, k: int, random_state: int | np.random.Generator | None = None
     ) -> Ints:
-        """Draw noisy labels, an array of shape (n,), for clean ones from 0 to k - 1.
+        """Draw noisy labels for clean ones.
 
-        `random_state` is the seed, or the generator to draw from.
+        Parameters
+        ----------
+        labels : array of shape (n,)
+            Clean labels from 0 to k - 1.
+        k : int
+            The number of classes.
+        random_state : int, numpy.random.Generator or None
+            The seed, or the generator to draw from.
+
+        Returns
+        -------
+        array of shape (n,)
         """
         self.check(k)
         given = np.asarray(labels)

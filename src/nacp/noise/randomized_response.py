@@ -14,7 +14,11 @@ class RandomizedResponse(UniformFamily):
     """k-ary randomised response: the label is kept with probability ``e^privacy / (e^privacy + k - 1)``.
 
     Otherwise another label is drawn at random: uniform noise with ``epsilon = k/(e^privacy + k - 1)``.
-    `privacy` is the parameter of label differential privacy: larger is less private.
+
+    Parameters
+    ----------
+    privacy : float
+        The parameter of label differential privacy; larger is less private.
 
     Examples
     --------

@@ -74,8 +74,19 @@ class Display(ABC):
 class ExcessDisplay(Display):
     """The excess coverage of each guarantee, against the number of calibration points.
 
-    `sizes` are numbers of calibration points, and `excess` has as many values for the name of each guarantee;
-    where they would exceed `alpha`, the sets hold all classes. ``lines_`` has a line for each guarantee.
+    Parameters
+    ----------
+    sizes : array of shape (m,)
+        Numbers of calibration points.
+    excess : dict
+        For the name of each guarantee, an array of its excess at each size.
+    alpha : float
+        The sets hold all classes where the excess would be larger than this.
+
+    Attributes
+    ----------
+    ax_, figure_, lines_
+        Where it was drawn, and a line for each guarantee, by name.
 
     Examples
     --------
@@ -136,10 +147,23 @@ class ExcessDisplay(Display):
 class CoverageDisplay(Display):
     """The coverage estimates against the threshold, the target, and the threshold that was chosen.
 
-    The `curve` is drawn; with `alpha` also the target 1 - alpha, and with a `threshold` (infinite if none
-    would do) a mark at the `estimate` of F^c there, by default that of the curve. If the calibration has a
-    warning (`contradicted`), the plot says so. ``line_``, ``noisy_line_`` and ``random_line_`` are the lines
-    of F^c, which is cut off at 0 and 1, of F^n and of F^r.
+    Parameters
+    ----------
+    curve : CoverageCurve
+        F^n, F^r and F^c at thresholds; F^c is cut off at 0 and 1.
+    alpha : float, optional
+        Draws the target 1 - alpha.
+    threshold : float, optional
+        The threshold that was chosen; infinite if none would do.
+    estimate : float, optional
+        F^c there; that of the curve by default.
+    contradicted : bool, default=False
+        Whether the labels contradict the noise model; the plot then says so.
+
+    Attributes
+    ----------
+    ax_, figure_, line_, noisy_line_, random_line_
+        Where it was drawn, and the lines of F^c, F^n and F^r.
 
     Examples
     --------
@@ -214,7 +238,15 @@ class CoverageDisplay(Display):
 class SetSizeDisplay(Display):
     """How many sets have how many labels.
 
-    ``bars_`` has a bar for each size, or for each range of sizes if there are many.
+    Parameters
+    ----------
+    sizes : array of shape (n,)
+        The sizes of the sets.
+
+    Attributes
+    ----------
+    ax_, figure_, bars_
+        Where it was drawn, and a bar for each size, or for each range of sizes if there are many.
 
     Examples
     --------

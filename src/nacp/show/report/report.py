@@ -27,16 +27,27 @@ from nacp.show.report.page import render
 
 @dataclass(frozen=True)
 class Report:
-    """An HTML page, and the numbers that it shows; made by `make_report`.
+    """An HTML page; made by `make_report`. A notebook shows it as it is.
 
-    A notebook shows it as it is.
+    Attributes
+    ----------
+    html : str
+        The page, with all that it needs.
+    contents : Contents
+        The numbers that it shows.
     """
 
     html: str = field(repr=False)
     contents: Contents = field(repr=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the page to a file, which is replaced if it exists."""
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : path
+            The file; replaced if it exists.
+        """
         write_text(path, self.html)
 
     def _repr_html_(self) -> str:
@@ -101,6 +112,10 @@ def make_report(
         Of the page.
     say : callable, optional
         Called with a few words before each step of the work.
+
+    Returns
+    -------
+    Report
 
     Examples
     --------
