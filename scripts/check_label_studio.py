@@ -87,7 +87,7 @@ def main(program: str) -> None:
         Path("probs.csv").write_text("\n".join(table) + "\n")
         labels = ["id,label", *(f"{i},{NAMES[y]}" for i, y in zip(ids, noisy, strict=True))]
         Path("labels.csv").write_text("\n".join(labels) + "\n")
-        print(run("audit", "choose", "probs.csv", "labels.csv", "--budget", "100", "-o", "to-check.json"))
+        print(run("audit", "choose", "probs.csv", "labels.csv", "--budget", "100", "--to", "label-studio"))
         tasks = json.loads(Path("to-check.json").read_text())
         assert all(set(task["data"]) == {"row", "id", "plan"} for task in tasks), "the check is blind"
         server = Server(program, folder)

@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
 
 def choose(*more):
     given = ["probs.npy", "labels.csv", "--classes", "names.txt", "--budget", "60", "--items", "items.csv"]
-    done("audit", "choose", *given, "-o", "to-check.json", *more)
+    done("audit", "choose", *given, "--to", "label-studio", *more)
     return json.loads(Path("to-check.json").read_text())
 
 
@@ -103,3 +103,6 @@ def test_an_export_of_something_else_gets_one_sentence():
     }.items():
         Path("export.json").write_text(content)
         assert words in done(*given, code=2)
+    assert "must end in .json" in done(
+        "audit", "choose", *given[1:5], "--budget", "60", "--to", "label-studio", "-o", "x.csv", code=2
+    )

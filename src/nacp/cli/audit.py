@@ -1,7 +1,7 @@
 """``nacp audit choose``: which labels to check, in a table that an expert fills in."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
@@ -42,9 +42,12 @@ def choose_command(
     points: PointFiles,
     noise: NoiseOptions,
     budget: Annotated[int, typer.Option(help="How many labels can be checked.", show_default=False)],
-    out: Annotated[Path, options.out("The table, .csv; or tasks for Label Studio, .json.")] = Path(
-        "to-check.csv"
-    ),
+    to: Annotated[
+        Literal["table", "label-studio"], typer.Option(help="A table to fill in, or tasks to import.")
+    ] = "table",
+    out: Annotated[
+        Path | None, options.out("The file: to-check.csv for a table, to-check.json for tasks by default.")
+    ] = None,
     items: Annotated[
         str | None,
         options.file(
@@ -61,8 +64,8 @@ def choose_command(
 ) -> None:
     """Choose which labels to check, and write a table to fill in; ids are carried along.
 
-    A .json file holds tasks to import into Label Studio, which do not show the
-    given labels (--show-labels does), with a labelling interface beside it
+    --to label-studio writes tasks to import into Label Studio, which do not show
+    the given labels (--show-labels does), with a labelling interface beside them
     (.xml). --audit then takes the JSON that Label Studio exports.
 
     Write the true label into the column "checked". Leave it empty where you
@@ -72,8 +75,9 @@ def choose_command(
     Keep the plan, which is written beside the table: to-check.plan.json.
     """
     inputs = (points.probs, points.labels, noise.noise, points.classes, items)
-    check_output(str(out), (".csv", ".json"), inputs)
-    studio = out.suffix == ".json"
+    studio = to == "label-studio"
+    out = out or Path("to-check.json" if studio else "to-check.csv")
+    check_output(str(out), (".json",) if studio else (".csv",), inputs)
     with progress_of(f"reading {points.probs}"):
         read, given = points.read()
         n, k = read.probs.shape
