@@ -82,7 +82,8 @@ def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | 
         raise InputError("this", "cannot be written to standard output: give a file; --json prints it")
     if endings and kind(path) not in endings:
         more = ", or be - for standard output" if are_sets else ""
-        raise InputError(name, f"must end in {' or '.join(endings)}{more}")
+        listed = " or ".join(", ".join(endings).rsplit(", ", 1))
+        raise InputError(name, f"must end in {listed}{more}")
     if path.exists() and not path.is_file():
         raise InputError(name, "is a folder, a device or a pipe", remedy="give the name of a file")
     read = [split_key(each)[0] for each in inputs if each is not None]
