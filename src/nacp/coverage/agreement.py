@@ -9,8 +9,8 @@ from nacp.points.arrays import row_slices
 
 # Labels that fit better by at most this number of standard deviations count as unrelated to the rows.
 _Z, _ROUNDING = 3.0, 1e-18
-# So many evenly spaced points are compared that they have about _ENTRIES probabilities, and at least _LEAST;
-# none if there are fewer than _FEWEST points.
+# About _ENTRIES probabilities of evenly spaced points are compared, but at least _LEAST points.
+# Fewer than _FEWEST points are not compared.
 _ENTRIES, _LEAST, _FEWEST = 1 << 20, 32, 100
 
 
