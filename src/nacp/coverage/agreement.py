@@ -11,7 +11,7 @@ from nacp.points.arrays import row_slices
 _Z, _ROUNDING = 3.0, 1e-18
 # About _ENTRIES probabilities of evenly spaced points are compared, but at least _LEAST points.
 # Fewer than _FEWEST points are not compared.
-_ENTRIES, _LEAST, _FEWEST = 1 << 20, 32, 100
+_ENTRIES, _LEAST, _FEWEST = 1 << 19, 32, 100
 
 
 def unrelated(sample: Sample) -> bool:
