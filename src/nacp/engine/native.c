@@ -152,7 +152,7 @@ enum {
     P, ABOVE, UPTO, N_ABOVE, N_UPTO, TOP, SECOND, U, CONSTANT,
     ADD, SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM, MINIMUM, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
     NEGATIVE, ABSOLUTE, SQRT, WHERE, CODES,
-    REPEAT, RAISE /* operations of `evaluate` that formulas do not contain */
+    REPEAT /* an operation of `evaluate` that formulas do not contain */
 };
 enum { PER_LABEL = N_UPTO + 1, QUANTITIES = U + 1, LONGEST_FORMULA = 64, CHUNK = 256 };
 
@@ -326,7 +326,6 @@ WIDE static void operate(int code, i64 n, const double *restrict a, const double
     case SQRT: EACH(sqrt(a[i]));
     case WHERE: EACH(a[i] != 0 ? b[i] : c[i]);
     case REPEAT: EACH(*a);
-    case RAISE: EACH(a[i] < -DBL_MAX ? -DBL_MAX : a[i]);
     default: break;
     }
 }
@@ -337,22 +336,19 @@ static void evaluate(Call *call, i64 n)
     Ranks *ranks = &call->ranks;
     const Score *score = &call->score;
     for (i64 from = 0; from < n; from += CHUNK) {
-        const double *stack[LONGEST_FORMULA + 3] = {ranks->score};
+        const double *stack[LONGEST_FORMULA + 3] = {NULL};
         i64 depth = 0, number = n - from < CHUNK ? n - from : CHUNK;
         for (i64 step = 0; step < score->length; step++) {
             int code = score->codes[2 * step];
-            double *out = ranks->chunk[step];
-            if (code < PER_LABEL) {
-                stack[depth++] = ranks->label[code] + from;
-                continue;
-            }
+            double *out = code > CONSTANT && step + 1 == score->length ? ranks->score + from : ranks->chunk[step];
             depth -= operands_of(code);
-            if (code < CONSTANT) operate(REPEAT, number, ranks->row + code, NULL, NULL, out);
-            else operate(code, number, stack[depth], stack[depth + 1], stack[depth + 2], out);
-            stack[depth++] = out;
+            if (code > CONSTANT) operate(code, number, stack[depth], stack[depth + 1], stack[depth + 2], out);
+            else if (code >= PER_LABEL && code < CONSTANT && !from) operate(REPEAT, number, ranks->row + code, NULL, NULL, out);
+            stack[depth++] = code < PER_LABEL ? ranks->label[code] + from : out;
         }
-        operate(RAISE, number, stack[0], NULL, NULL, ranks->score + from);
+        if (stack[0] != ranks->score + from) memcpy(ranks->score + from, stack[0], (size_t)number * sizeof(double));
     }
+    for (i64 j = 0; j < n && ranks->score[j] < -DBL_MAX; j++) ranks->score[j] = -DBL_MAX; /* Scores do not fall. */
 }
 
 /* ---- Ranked labels ---- */
@@ -656,11 +652,10 @@ static int share_rows(Call *call, const Weights *weights, Thresholds *thresholds
         uint64_t sum = 0;
         for (i64 t = 0; t < number; t++) {
             sum += weight[t], weight[t] = 0;
-            out[t] = (double)(i64)sum * scale;
+            out[t] = (double)(i64)sum * scale + 0.0; /* no -0.0 */
         }
         for (i64 g = i * given->number; g < (i + 1) * given->number; g++) {
-            i64 first = threshold_of(thresholds, given->cells[g]);
-            for (i64 t = 0; t < number; t++) out[t] += t < first ? 0.0 : given->own[g];
+            for (i64 t = threshold_of(thresholds, given->cells[g]); t < number; t++) out[t] += given->own[g];
         }
     }
     return 1;
@@ -793,7 +788,7 @@ WIDE static void change_stakes(const Game *game, i64 from, i64 to)
         double growing = 0.5 * sums[b] / squares[b], half = 0.5 * most[b];
         growing = growing < half ? growing : half;
         hedge = hedge < most[b] ? hedge : most[b];
-        stake[b] = sums[b] > 6.0 * sqrt(squares[b]) ? growing : hedge;
+        stake[b] = sums[b] > 5.0 * sqrt(squares[b]) ? growing : hedge;
     }
 }
 
