@@ -637,6 +637,15 @@ typedef struct {
     i64 number; /* per row */
 } Given;
 
+/* Write the prefix sums of integers, multiplied by `scale`, and set the integers to 0. */
+WIDE static void write_sums(uint64_t *restrict weight, i64 number, double scale, double *restrict out)
+{
+    uint64_t sum = 0;
+    for (i64 t = 0; t < number; t++) weight[t] = sum += weight[t];
+    for (i64 t = 0; t < number; t++) out[t] = (double)(i64)weight[t] * scale + 0.0; /* no -0.0 */
+    memset(weight, 0, (size_t)number * sizeof *weight);
+}
+
 /* Write the shares of rows at one or more thresholds. */
 static int share_rows(Call *call, const Weights *weights, Thresholds *thresholds, const Given *given, double scale,
                       double *out)
@@ -649,11 +658,7 @@ static int share_rows(Call *call, const Weights *weights, Thresholds *thresholds
         cells_of_row(call, i, thresholds->low, thresholds->high);
         if (call->unsorted) return 1;
         weigh_row(call, own, thresholds, weight);
-        uint64_t sum = 0;
-        for (i64 t = 0; t < number; t++) {
-            sum += weight[t], weight[t] = 0;
-            out[t] = (double)(i64)sum * scale + 0.0; /* no -0.0 */
-        }
+        write_sums(weight, number, scale, out);
         for (i64 g = i * given->number; g < (i + 1) * given->number; g++) {
             for (i64 t = threshold_of(thresholds, given->cells[g]); t < number; t++) out[t] += given->own[g];
         }
@@ -763,11 +768,10 @@ enum { WEALTH, SUMS, SQUARES, STAKE, GROWTH, HIGHEST_GROWTH, NEW_SUMS, NEW_SQUAR
 typedef struct {
     double *state[STATE]; /* for each quantity, its value for every bet */
     const double *most, *shares, *hedges, *slopes;
-    const i64 *columns, *stops;
+    const i64 *stops;
     const int8_t *changes;
-    i64 *outcome, bets, points, width, seen, n_stops;
+    i64 *outcome, bets, points, seen, n_stops;
     double target, per_width, delta;
-    double *gains; /* memory for the gains of BETS_AT_ONCE bets */
 } Game;
 
 /* Set the stakes of some bets to those that hedge the goal "wealth 1/delta after all points". */
@@ -793,20 +797,21 @@ WIDE static void change_stakes(const Game *game, i64 from, i64 to)
 }
 
 /* Update some bets point by point, with their state in registers. */
-static inline __attribute__((always_inline)) void place_bets(const Game *game, i64 from, i64 bets, i64 points)
+static inline __attribute__((always_inline)) void place_bets(const Game *game, i64 from, i64 bets, i64 first, i64 points)
 {
     double stake[BETS_AT_ONCE], grown[BETS_AT_ONCE], most[BETS_AT_ONCE], sum[BETS_AT_ONCE], square[BETS_AT_ONCE];
-    const double *gains = game->gains;
+    const double *share = game->shares + first * game->bets + from;
     size_t size = sizeof(double) * (size_t)bets;
     memcpy(stake, game->state[STAKE] + from, size), memcpy(grown, game->state[GROWTH] + from, size);
     memcpy(most, game->state[HIGHEST_GROWTH] + from, size), memcpy(sum, game->state[NEW_SUMS] + from, size);
     memcpy(square, game->state[NEW_SQUARES] + from, size);
-    for (i64 i = 0; i < points; i++, gains += BETS_AT_ONCE)
+    for (i64 i = 0; i < points; i++, share += game->bets)
         for (i64 b = 0; b < bets; b++) {
-            grown[b] *= stake[b] * gains[b] + 1;
+            double gain = (share[b] - game->target) * game->per_width;
+            grown[b] *= stake[b] * gain + 1;
             most[b] = grown[b] > most[b] ? grown[b] : most[b];
-            sum[b] += gains[b];
-            square[b] += gains[b] * gains[b];
+            sum[b] += gain;
+            square[b] += gain * gain;
         }
     memcpy(game->state[GROWTH] + from, grown, size), memcpy(game->state[HIGHEST_GROWTH] + from, most, size);
     memcpy(game->state[NEW_SUMS] + from, sum, size), memcpy(game->state[NEW_SQUARES] + from, square, size);
@@ -814,16 +819,8 @@ static inline __attribute__((always_inline)) void place_bets(const Game *game, i
 
 WIDE static void bet_on_points(const Game *game, i64 from, i64 to, i64 first, i64 points)
 {
-    for (; from < to; from += BETS_AT_ONCE) {
-        i64 bets = to - from < BETS_AT_ONCE ? to - from : BETS_AT_ONCE;
-        for (i64 i = 0; i < points; i++)
-            for (i64 b = 0; b < bets; b++) {
-                double share = game->shares[(first + i) * game->width + game->columns[from + b]];
-                game->gains[i * BETS_AT_ONCE + b] = (share - game->target) * game->per_width;
-            }
-        if (bets == BETS_AT_ONCE) place_bets(game, from, BETS_AT_ONCE, points);
-        else place_bets(game, from, bets, points);
-    }
+    for (; from + BETS_AT_ONCE <= to; from += BETS_AT_ONCE) place_bets(game, from, BETS_AT_ONCE, first, points);
+    place_bets(game, from, to - from, first, points);
 }
 
 /* Determine which bets are won or lost, and reset the growth and the new sums. */
@@ -1176,12 +1173,12 @@ static PyObject *native_sets(PyObject *module, PyObject *arguments)
 
 static PyObject *native_play(PyObject *module, PyObject *arguments)
 {
-    PyObject *state, *most, *outcome, *shares, *columns, *stops, *changes, *hedges, *slopes;
+    PyObject *state, *most, *outcome, *shares, *stops, *changes, *hedges, *slopes;
     double target, width, delta;
     Py_ssize_t seen;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "(OOO)(OO)(dd)n(OO)d(OO)", &state, &most, &outcome, &shares, &columns, &target,
-                          &width, &seen, &stops, &changes, &delta, &hedges, &slopes))
+    if (!PyArg_ParseTuple(arguments, "(OOO)O(dd)n(OO)d(OO)", &state, &most, &outcome, &shares, &target, &width, &seen,
+                          &stops, &changes, &delta, &hedges, &slopes))
         return NULL;
     Call *call = call_begin();
     if (!call) return NULL;
@@ -1191,13 +1188,13 @@ static PyObject *native_play(PyObject *module, PyObject *arguments)
     if (!(view_of_state = array_of(call, state, "d", 2, WRITE)) || !(view = array_of(call, shares, "d", 2, READ)) ||
         !(game.outcome = vector_of(call, outcome, INT64, WRITE, &game.bets)) ||
         !(game.most = vector_of(call, most, "d", READ, &game.bets)) ||
-        !(game.columns = ints_of(call, columns, game.bets, 0, view->shape[1])) ||
         !(game.stops = vector_of(call, stops, INT64, READ, &game.n_stops)) ||
         !(game.changes = vector_of(call, changes, "b", READ, &game.n_stops)) ||
         !(game.hedges = vector_of(call, hedges, "d", READ, &number)) ||
         !(game.slopes = vector_of(call, slopes, "d", READ, &number)))
         return finish(call, 0, NULL);
-    game.shares = view->buf, game.points = view->shape[0], game.width = view->shape[1];
+    if (view->shape[1] != game.bets) return finish(call, refuse("shares must have one column per bet"), NULL);
+    game.shares = view->buf, game.points = view->shape[0];
     if (view_of_state->shape[0] != STATE || view_of_state->shape[1] != game.bets)
         return finish(call, refuse("the state must have eight numbers per bet"), NULL);
     for (int s = 0; s < STATE; s++) game.state[s] = (double *)view_of_state->buf + s * game.bets;
@@ -1205,7 +1202,6 @@ static PyObject *native_play(PyObject *module, PyObject *arguments)
         if (game.stops[s] <= game.stops[s - 1]) return finish(call, refuse("stops must ascend"), NULL);
     if (game.n_stops < 2 || game.stops[0] != 0 || game.seen < 0)
         return finish(call, refuse("stops must begin at 0"), NULL);
-    if (!(game.gains = take(call, game.points * BETS_AT_ONCE, sizeof(double), 0))) return finish(call, 0, NULL);
     Py_BEGIN_ALLOW_THREADS
     play_points(&game);
     Py_END_ALLOW_THREADS
@@ -1221,7 +1217,7 @@ static PyMethodDef methods[] = {
      "shares(values, sorted, score, (cells, low, high), (own, label_cells, scale), which, table, out) -> done"},
     {"sets", native_sets, METH_VARARGS, "sets(values, sorted, score, thresholds, allow_empty, sizes) -> labels"},
     {"play", native_play, METH_VARARGS,
-     "play((state, most, outcome), (shares, columns), (target, width), seen, (stops, changes), delta, hedges)"},
+     "play((state, most, outcome), shares, (target, width), seen, (stops, changes), delta, hedges)"},
     {NULL, NULL, 0, NULL},
 };
 
