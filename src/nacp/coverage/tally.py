@@ -3,9 +3,10 @@
 Most guarantees need nothing but a tally.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -62,12 +63,13 @@ class Sample:
             parts = (table >= 0) / np.maximum(np.count_nonzero(table >= 0, axis=1, keepdims=True), 1)
         numbers, spec = np.maximum(table, 0), score.spec
 
-        def scored(values: Array, where: slice | Ints) -> Floats:
-            some = (numbers[where] % rows.k).T
-            return np.stack([engine.of(values).label_scores(values, spec, each) for each in some], axis=1)
+        scores = np.empty(numbers.shape)
 
-        found = list(rows.map(scored))
-        scores = np.concatenate(found) if found else np.empty(numbers.shape)
+        def score_labels(values: Array, where: slice | Ints) -> None:
+            for place, label in enumerate((numbers[where] % rows.k).T):
+                scores[where, place] = engine.of(values).label_scores(values, spec, label)
+
+        deque(rows.map(score_labels), maxlen=0)
         return cls(rows, numbers, parts, score, scores, several)
 
     @property
@@ -146,13 +148,14 @@ class Weights:
             return None
         return self.whole(self.inverse.rest(np.arange(number)))
 
-    def of(self, labels: Ints, parts: Floats) -> tuple[Ints | None, Ints | None]:
-        """Return for each row the index of its weights in a table, and the table.
+    def of(self, sample: Sample, where: slice | Ints) -> tuple[Ints | None, Ints | None]:
+        """Return for some rows of a sample the indices of their weights in a table, and the table.
 
         Both are None if all pairs have the same weight.
         """
         if self.constant is not None:
             return None, None
+        labels, parts = sample.labels[where], sample.parts[where]
         if labels.shape[1] == 1:
             if self._table is not None:
                 return labels[:, 0], self._table
@@ -206,11 +209,8 @@ class Tally:
     @classmethod
     def of(cls, sample: Sample, weights: Weights, squares: bool = False) -> "Tally":
         """Tally a sample in one pass over its rows."""
-
-        def weights_of(where: slice | Ints) -> tuple[Ints | None, Ints | None]:
-            return weights.of(sample.labels[where], sample.parts[where])
-
         kinds = 1 if weights.constant is not None else 3
+        weights_of = partial(weights.of, sample)
         low, counts, squared = _counted(sample.rows, sample.score.spec, weights_of, kinds, squares)
         there = sample.parts > 0
         labels, parts = sample.labels[there], sample.parts[there]

@@ -415,7 +415,7 @@ def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> list
     for model in ends:
         curves = class_curves(sample, weights[model], model, places, number, alphas)
         curves = [replace(curve, widest=weights[ends[-1]].inverse) for curve in curves]
-        ways.append(guarantee.find(curves, [curve.alpha for curve in curves], crossing, sample, seed))
+        ways.append(guarantee.find(curves, np.repeat(alphas, number).tolist(), crossing, sample, seed))
     # Of the ends of an interval of rates, the larger threshold holds for all rates between them.
     found = [
         max(way, key=lambda each: each.threshold)._replace(gap=max(each.gap for each in way))
