@@ -270,7 +270,8 @@ class Curve:
             places = np.searchsorted(cells, block.cells[:, self.members])
             np.add.at(found, (np.arange(len(entries))[:, None], places), entries)
             found = np.cumsum(found[:, :-1], axis=1)
-            return found - (1 - self.alpha) * entries.sum(axis=1, keepdims=True)
+            found -= (1 - self.alpha) * entries.sum(axis=1, keepdims=True)
+            return found
         own = weights.own[sample.labels[where]] * sample.parts[where]
         scale = weights.unit if weights.constant is None else weights.constant
         which, table = weights.of(sample, where)
