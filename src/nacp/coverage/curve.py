@@ -1,5 +1,6 @@
 """Curves: F^n, F^r and F^c at the points of the grid, from a tally."""
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -282,19 +283,16 @@ class Curve:
             found = found - self.radius * oscillation(block.cells, cells, weights.inverse)
         return found
 
-    def deviations(self, sample: Sample, cells: Ints) -> list[float]:
-        """Return the standard deviation of a point's share at thresholds, in any order of rows."""
-        cells, places = np.unique(cells, return_inverse=True)
+    def deviation(self, sample: Sample, cell: int) -> float:
+        """Return the standard deviation of a point's share at a threshold, in any order of rows."""
         low, high = self.weights.inverse.subset_range()
-        unit = _UNIT * 2.0 ** np.ceil(np.log2(high - low))
-        first = second = np.zeros(len(cells), dtype=object)  # whole numbers of any size
+        unit = _UNIT * 2.0 ** math.ceil(math.log2(high - low))
+        first = second = 0  # whole numbers of any size
         for where in sample.rows.slices():
-            shares = self.shares(Block(sample, sample.rows[where], where), cells)
+            shares = self.shares(Block(sample, sample.rows[where], where), np.array([cell]))
             whole = np.rint(shares / unit).astype(np.int64)
-            first, second = first + whole.sum(axis=0), second + (whole * whole).sum(axis=0)
-        variances = (second * sample.n - first * first).astype(np.float64) * (unit / sample.n) ** 2
-        found: list[float] = np.sqrt(variances)[places].tolist()
-        return found
+            first, second = first + int(whole.sum()), second + int((whole * whole).sum())
+        return math.sqrt(second * sample.n - first * first) * unit / sample.n
 
     def public(self, offset: float) -> CoverageCurve:
         """Return the estimates on the scale of the score."""
