@@ -435,16 +435,26 @@ static i64 keep_labels(const double *entries, const int32_t *columns, i64 n, dou
     return kept;
 }
 
-/* Rank labels of row i that were collected: those with scores between two limits, and a few others. Those before them
-   have scores up to `low`. Return their number, and write whether the labels behind them have scores above `high`. */
-static i64 rank_between(Call *call, i64 i, double low, double high, int *complete)
+/* Return whether the labels that were not collected, all smaller, have scores above `high`. */
+static int rest_is_above(Call *call, double high)
+{
+    const double *entry = call->found;
+    double least = entry[0], standing[4];
+    if (call->collected == call->k) return 1;
+    for (i64 j = 1; j < call->collected; j++) least = entry[j] < least ? entry[j] : least;
+    entries_double.stand(entry, call->collected, least, standing);
+    return score_one(call, on_grid(least), standing) > high;
+}
+
+/* Rank collected labels of row i: those with scores between two limits, and a few others. Those before them have scores
+   up to `low`. Return their number. */
+static i64 rank_between(Call *call, i64 i, double low, double high)
 {
     Ranks *ranks = &call->ranks;
     const double *entry = call->found;
     const int32_t *column = call->columns;
     double base[4] = {0}, standing[4]; /* the mass and number of the labels before those that are left */
     i64 n = call->collected;
-    *complete = n == call->k;
     while (n > AT_ONCE) { /* Choose a label, and find on which side of it the limits are. */
         double pivot = entry[n / 2];
         entries_double.stand(entry, n, pivot, standing);
@@ -453,15 +463,13 @@ static i64 rank_between(Call *call, i64 i, double low, double high, int *complet
         if (!(score <= low || score > high)) break;
         int larger = score > high;
         n = keep_labels(entry, column, n, pivot, larger, ranks), entry = ranks->some, column = ranks->some_columns;
-        if (larger) *complete = 1;
-        else base[0] = standing[1], base[2] = standing[3], ranks->least = pivot;
+        if (!larger) base[0] = standing[1], base[2] = standing[3], ranks->least = pivot;
     }
     call->work += n * n;
     ranks->before = (i64)base[2];
     if (call->work > (i + EXTRA_ROWS) * WORK_PER_ROW) return call->unsorted = 1, 0;
     call->entries->sort(entry, column, n, call->room, ranks->entry, ranks->column);
     if (n) score_ranked(call, n, base[0], ranks->before);
-    if (n && ranks->score[n - 1] > high) *complete = 1;
     return n;
 }
 
@@ -471,8 +479,7 @@ static i64 rank_row(Call *call, i64 i, double low, double high)
 {
     Ranks *ranks = &call->ranks;
     const void *row = row_of(call, i);
-    i64 k = call->k, n = 0;
-    int complete = 0;
+    i64 k = call->k;
     ranks->before = 0, ranks->least = INFINITY, call->collected = 0;
     if (call->ascending) {
         call->entries->descend(call->ascending + (size_t)(i * k) * call->entries->size, k, ranks->entry);
@@ -483,14 +490,13 @@ static i64 rank_row(Call *call, i64 i, double low, double high)
         return score_ranked(call, k, 0, 0), k;
     }
     if (call->score.uses[TOP] || call->score.uses[SECOND]) call->entries->top_two(row, k, ranks->row + TOP);
-    for (double cut = 1.0 / (double)k; !complete && !call->unsorted; cut = cut * (double)k > 1e-4 ? cut / 16 : -INFINITY) {
+    for (double cut = 1.0 / (double)k;; cut = cut * (double)k > 1e-4 ? cut / 16 : -INFINITY) {
         int first = !call->collected;
         call->collected = call->entries->collect(row, k, cut, 0, call->columns, call->found);
         if (!call->collected) continue;
         if (first && call->score.keys) ranks->row[U] = uniform_of(call, i, entries_double.largest(call->found, call->collected));
-        n = rank_between(call, i, low, high, &complete);
+        if (rest_is_above(call, high)) return rank_between(call, i, low, high);
     }
-    return n;
 }
 
 /* ---- The cells of a row ---- */
@@ -694,7 +700,8 @@ static i64 ranked_set(Call *call, i64 i, double limit, int32_t *labels)
     while (inside < n && ranks->score[inside] <= limit) inside++;
     if (!inside && !ranks->before) return 0;
     double least = inside ? ranks->entry[inside - 1] : ranks->least;
-    if (call->ascending) return call->entries->collect(row_of(call, i), call->k, least, 0, labels, NULL);
+    if (call->ascending || call->collected > call->k / 4)
+        return call->entries->collect(row_of(call, i), call->k, least, 0, labels, NULL);
     i64 size = 0;
     for (i64 j = 0; j < call->collected; j++) {
         labels[size] = call->columns[j];
