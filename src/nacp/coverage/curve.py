@@ -181,11 +181,8 @@ class Curve:
     @cached_property
     def random(self) -> Floats:
         """F^r-hat at the cells: the mean share of all classes, or of the group's classes, in a set."""
-        return np.cumsum(self.tally.pairs) / (self.tally.n * self._classes)
-
-    @property
-    def _classes(self) -> int:
-        return self.tally.k if self.members is None else len(self.members)
+        classes = self.tally.k if self.members is None else len(self.members)
+        return np.cumsum(self.tally.pairs) / (self.tally.n * classes)
 
     @cached_property
     def clean(self) -> Floats:
