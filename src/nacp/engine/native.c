@@ -536,19 +536,17 @@ static void cells_of_row(Call *call, i64 i, double low, double limit)
 
 /* ---- tally ---- */
 
-/* Histograms over all cells: pairs (alternately in two tables), and the sums of positive and of negative weights. */
+/* Histograms over all cells: pairs, and the sums of positive and of negative weights. */
 typedef struct {
-    uint32_t *pairs[2];
+    uint32_t *pairs;
     uint64_t (*weights)[2];
 } Counts;
 
 static void count_row(const Cells *cells, const i64 *weights, Counts *counts)
 {
     const int32_t *cell = cells->cell;
-    i64 j = 0;
-    for (; j + 2 <= cells->labels; j += 2) counts->pairs[0][cell[j]]++, counts->pairs[1][cell[j + 1]]++;
-    for (; j < cells->labels; j++) counts->pairs[0][cell[j]]++;
-    for (j = 0; weights && j < cells->labels; j++) {
+    for (i64 j = 0; j < cells->labels; j++) counts->pairs[cell[j]]++;
+    for (i64 j = 0; weights && j < cells->labels; j++) {
         i64 weight = weights[cells->column ? cells->column[j] : j], negative = weight >> 63;
         /* Sums wrap around as in NumPy. */
         counts->weights[cell[j]][negative & 1] += (uint64_t)(weight ^ negative) - (uint64_t)negative;
@@ -569,19 +567,18 @@ static const i64 *weights_of(const Weights *weights, const Call *call, i64 i)
 static i64 tally_rows(Call *call, const Weights *weights, i64 *first, i64 **found)
 {
     i64 last = CELLS, measures = weights->table ? 3 : 1;
-    Counts counts = {{take(call, CELLS, 4, 1), take(call, CELLS, 4, 1)}, NULL};
+    Counts counts = {take(call, CELLS, sizeof *counts.pairs, 1), NULL};
     if (weights->table) counts.weights = take(call, CELLS, sizeof *counts.weights, 1);
     if (!prepare(call)) return -1;
     for (i64 i = 0; i < call->rows; i++) {
         cells_of_row(call, i, -INFINITY, INFINITY);
         count_row(&call->cells, weights_of(weights, call, i), &counts);
     }
-    const uint32_t *one = counts.pairs[0], *other = counts.pairs[1];
-    while (last > 0 && !(one[last - 1] | other[last - 1])) last--;
-    for (*first = 0; *first < last && !(one[*first] | other[*first]);) ++*first;
+    while (last > 0 && !counts.pairs[last - 1]) last--;
+    for (*first = 0; *first < last && !counts.pairs[*first];) ++*first;
     i64 n = last - *first, *out = *found = take(call, measures * n, sizeof *out, 0);
     for (i64 j = 0, c = *first; out && j < n; j++, c++) {
-        out[j] = (i64)one[c] + other[c];
+        out[j] = (i64)counts.pairs[c];
         for (i64 m = 1; m < measures; m++) out[m * n + j] = (i64)counts.weights[c][m - 1];
     }
     return out ? n : -1;
