@@ -781,7 +781,7 @@ typedef struct {
 /* Set the stakes of some bets to those that hedge the goal "wealth 1/delta after all points". */
 WIDE static void change_stakes(const Game *game, i64 from, i64 to)
 {
-    const double seen = (double)game->seen, left = (double)(game->stops[game->n_stops - 1] - game->seen);
+    const double left = (double)(game->stops[game->n_stops - 1] - game->seen), ahead = sqrt(left / (double)(game->seen + 1));
     const double *restrict wealth = game->state[WEALTH], *restrict sums = game->state[SUMS];
     const double *restrict squares = game->state[SQUARES], *restrict most = game->most;
     double *restrict stake = game->state[STAKE];
@@ -792,11 +792,12 @@ WIDE static void change_stakes(const Game *game, i64 from, i64 to)
         i64 word;
         memcpy(&word, &reach, sizeof word);
         i64 place = (word >> (52 - BET_BITS)) - ((i64)(1023 - BET_OCTAVES) << BET_BITS);
-        double hedge = (game->hedges[place] + game->slopes[place] * reach) / sqrt(squares[b] / (seen + 1) * left);
+        double deviation = sqrt(squares[b]);
+        double hedge = (game->hedges[place] + game->slopes[place] * reach) / (deviation * ahead);
         double growing = 0.5 * sums[b] / squares[b], half = 0.5 * most[b];
         growing = growing < half ? growing : half;
         hedge = hedge < most[b] ? hedge : most[b];
-        stake[b] = sums[b] > 5.0 * sqrt(squares[b]) ? growing : hedge;
+        stake[b] = sums[b] > 5.0 * deviation ? growing : hedge;
     }
 }
 

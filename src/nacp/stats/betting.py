@@ -103,9 +103,10 @@ def new_stakes(
     reach = np.maximum(np.minimum(wealth * delta, 1.0) * (1 / 1.05), 2.0**-_OCTAVES)
     place = (reach.view(np.int64) >> (52 - _BITS)) - ((1023 - _OCTAVES) << _BITS)
     values, slopes = hedges
-    hedge = (values[place] + slopes[place] * reach) / np.sqrt(squares / (seen + 1) * (n - seen))
+    deviation = np.sqrt(squares)
+    hedge = (values[place] + slopes[place] * reach) / (deviation * math.sqrt((n - seen) / (seen + 1)))
     growing = np.minimum(0.5 * sums / squares, 0.5 * most)
-    return np.asarray(np.where(sums > _SURE * np.sqrt(squares), growing, np.minimum(hedge, most)))
+    return np.asarray(np.where(sums > _SURE * deviation, growing, np.minimum(hedge, most)))
 
 
 @lru_cache(maxsize=1)
