@@ -163,20 +163,6 @@ class _Setting(NamedTuple):
     excess: float
 
 
-class Evidence(NamedTuple):
-    """What noisy labels say about the true ones, at the threshold that covers 1 - alpha.
-
-    The noisy label makes it doubtful for a share `outside` of the points that the true label is in the set.
-    `covered_outside` of these points and `covered_inside` of the others have their true label in the set.
-    All of this is `assumed`.
-    """
-
-    outside: float
-    covered_outside: float
-    covered_inside: float
-    assumed: str
-
-
 def plan(
     *,
     k: int,
@@ -248,14 +234,17 @@ def plan(
     if check_flag("simultaneous", simultaneous) and not grouped:
         raise InputError("simultaneous", "has no effect without groups")
     setting = _Setting(k, alpha, delta, n, excess)
-    rows, deviation, evidence, group_rows = list[PlanRow](), math.nan, None, list[GroupRow]()
+    rows, deviation, wrong, assumed, group_rows = list[PlanRow](), math.nan, None, None, list[GroupRow]()
     if known is not None:
         rows, deviation = _noisy_rows(known, setting)
-        evidence = evidence_of_share(float(1 - known.matrix(k).diagonal.mean()), alpha)
+        wrong = float(1 - known.matrix(k).diagonal.mean())
+        assumed = (
+            f"{100 * wrong:.3g}% of labels are wrong, as often on hard inputs as on easy ones, and wrong "
+            "labels are in no prediction set"
+        )
         if grouped:
             group_rows = _group_rows(groups, by, known, setting, simultaneous, deviation)
-    assumed = None if evidence is None else evidence.assumed
-    checked_rows = _checked_rows(setting, checked, evidence)
+    checked_rows = _checked_rows(setting, checked, wrong)
     return Plan(rows, alpha, n, excess, deviation, checked_rows, checked, assumed, group_rows)
 
 
@@ -287,11 +276,10 @@ def _noisy_rows(noise: Noise, setting: _Setting) -> tuple[list[PlanRow], float]:
     return rows, max(deviations)
 
 
-def _checked_rows(setting: _Setting, m: int, evidence: Evidence | None) -> list[PlanRow]:
-    """Return the rows for m checked labels: alone, beside noisy ones, and chosen.
+def _checked_rows(setting: _Setting, m: int, wrong: float | None) -> list[PlanRow]:
+    """Return the rows for m checked labels: alone, which is exact; beside noisy ones, and chosen.
 
-    Alone, the excess is exact. Noisy labels increase the worth of each checked one, by the variance of the
-    estimate in two strata (docs/guarantees.md, A1 and A2): an approximation for many labels.
+    The last two need the share of `wrong` labels, which says how much noisy labels add to checked ones.
     """
     _, alpha, delta, n, excess = setting
     rows = []
@@ -302,10 +290,10 @@ def _checked_rows(setting: _Setting, m: int, evidence: Evidence | None) -> list[
         base, alone = guarantee.excess_checked(m, alpha), guarantee.checked_needed(excess, alpha)
         least = guarantee.checked_needed(alpha, alpha)
         rows.append(PlanRow(guarantee, base, alone, promise, labels=ALONE))
-        if evidence is None:
+        if wrong is None:
             continue
         for labels in (CHECKED, CHOSEN):
-            worth = partial(_worth, evidence, alpha, n, labels)
+            worth = partial(_worth, wrong, alpha, n, labels)
             found = base if base >= alpha else base / math.sqrt(worth(m) / m)
             needed = alone
             if alone is not None and least is not None and least < alone < n:
@@ -314,32 +302,20 @@ def _checked_rows(setting: _Setting, m: int, evidence: Evidence | None) -> list[
     return rows
 
 
-def _worth(evidence: Evidence, alpha: float, n: int, labels: str, number: int) -> float:
-    """Return the number of labels checked alone that are worth as much as these beside n noisy ones."""
-    shares = [evidence.outside, *[chosen_share(evidence.outside, alpha)] * (labels == CHOSEN)]
-    return number * max(1.0, *(strata_worth(evidence, alpha, number, n, share) for share in shares))
+def _worth(wrong: float, alpha: float, n: int, labels: str, m: int) -> float:
+    """Return the number of labels checked alone that are worth as much as m of them beside n noisy ones.
 
-
-def strata_worth(evidence: Evidence, alpha: float, m: int, n: int, share: float) -> float:
-    """Return the worth of a checked label if a share of the m labels are checked outside.
-
-    That is alpha (1 - alpha) / m over the variance of ``w0 p0 + w1 p1``: the shares w of the two strata are
-    estimated from n noisy labels, their coverages p from the checked ones (at most all points of a stratum).
+    That is alpha (1 - alpha) over the variance of the estimate in two strata (docs/guarantees.md, A1 and A2),
+    an approximation for many labels. Inside are the points whose given label is in the set, and right.
     """
-    w0, p0, p1 = evidence.outside, evidence.covered_outside, evidence.covered_inside
-    first = max(min(m * share, w0 * n), 1.0)
-    second = max(min(m - first, (1 - w0) * n), 1.0)
-    return float(alpha * (1 - alpha) / (m * strata_variance(w0, p0, p1, first, second, n)))
-
-
-def evidence_of_share(wrong: float, alpha: float) -> Evidence:
-    """Return the evidence if a share of the labels is wrong, on all inputs alike, and not in the sets."""
     inside = (1 - alpha) * (1 - wrong)
-    said = (
-        f"{100 * wrong:.3g}% of labels are wrong, as often on hard inputs as on easy ones, and wrong labels "
-        "are in no prediction set"
-    )
-    return Evidence(1 - inside, (1 - alpha) * wrong / (1 - inside), 1.0, said)
+    outside, variances = 1 - inside, []
+    for share in [outside] + [chosen_share(outside, alpha)] * (labels == CHOSEN):
+        first = max(min(m * share, outside * n), 1.0)
+        second = max(min(m - first, inside * n), 1.0)
+        covered = (1 - alpha) * wrong / outside
+        variances.append(strata_variance(outside, covered, 1.0, first, second, n))
+    return max(m, float(alpha * (1 - alpha) / min(variances)))
 
 
 def _group_rows(
