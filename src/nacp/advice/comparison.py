@@ -244,10 +244,10 @@ def compare(
         elif guarantees is not None and not by_model and not each.only_as_given:
             pairs.append((each, CHECKED))
     options = {"normalize": normalize, "from_logits": from_logits, "classes": classes}
-    given = probs, labels, clean, audit, noise
+    sources: dict[str, Any] = {"noise": noise, "clean": clean, "audit": audit}
     rows: list[ComparisonRow] = []
     for score in scores:
-        points = ScoredPoints.of(*given, as_score(score), random_state, **options)
+        points = ScoredPoints.of(probs, labels, as_score(score), random_state, **sources, **options)
         for guarantee, labels_used in pairs:
             all_right, reason = points.by_model and points.noise is None, None
             if labels_used == NOISY:
@@ -315,27 +315,27 @@ class ScoredPoints:
         cls,
         probs: Any,
         labels: Any,
-        clean: Any,
-        plan: AuditPlan | None,
-        noise: NoiseLike | Unsaid,
         score: Score,
         seed: int,
+        *,
+        noise: NoiseLike | Unsaid,
+        clean: Any,
+        audit: AuditPlan | None,
         **options: Any,
     ) -> ScoredPoints:
         """Check points, some of which may have checked labels; `options` are those of `calibrate`."""
-        options["classes"], audit = column_names(probs, options["classes"]), None
+        options["classes"], checked = column_names(probs, options["classes"]), None
         options["probabilities"] = score.takes_probabilities
         if clean is None:
             rows, numbers, names = open_points(probs, labels, **options)
         else:
-            for_checked("pac", None, "last", None, plan, score)
-            rows, numbers, names, audit = open_checked(probs, labels, clean, seed, plan, **options)
+            for_checked("pac", None, "last", None, audit, score)
+            rows, numbers, names, dealt = open_checked(probs, labels, clean, seed, audit, **options)
         sample = Sample.of(rows, numbers, score)
         model = None if isinstance(noise, Unsaid) else noise_for(noise, rows.k, rows.n, names)
-        checked = None
-        if audit is not None:
-            guess = guessing_noise(sample, noise, audit.pilot)
-            checked = CheckedSample(sample, audit, guess.matrix(rows.k))
+        if clean is not None:
+            guess = guessing_noise(sample, noise, dealt.pilot)
+            checked = CheckedSample(sample, dealt, guess.matrix(rows.k))
         return cls(sample, not isinstance(noise, Unsaid), model, checked)
 
     def checked_estimates(self, thresholds: Floats, alpha: float) -> Floats | None:

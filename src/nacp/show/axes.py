@@ -1,4 +1,4 @@
-"""Axes: their ends, scales and ticks."""
+"""Axes: their ends, scales and ticks; ranges of set sizes."""
 
 import math
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from scipy.special import logit
 from nacp._types import Floats
 
 _ROUNDED = 0.0011  # rows of rounded probabilities, and scores with them, may exceed 1 by this
+_SINGLE_SIZES = 20  # larger set sizes are shown in ranges that double
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,15 @@ def threshold_axis(q: Floats, chosen: float | None, others: Sequence[float] = ()
     high = min(max([1 - 1e-5, 1 - (1 - middle) / 100, *near]), 1 - 1e-9)
     ticks = (*10.0 ** np.arange(-6, 0), 0.5, *(1 - 10.0 ** np.arange(-1, -9, -1)))
     return Axis(low, high, "logit", tuple(float(t) for t in ticks if low <= t <= high))
+
+
+def size_ranges(largest: int) -> tuple[list[int], list[str]]:
+    """Return the starts and names of ranges of set sizes: 0, 1, 2, 3–4, 5–8, ...; of few sizes, each one."""
+    starts = list(range(largest + 1))
+    if largest >= _SINGLE_SIZES:
+        starts = [0, 1, *(2**i + 1 for i in range((largest - 1).bit_length()))]
+    ends = [*(start - 1 for start in starts[1:]), largest]
+    return starts, [f"{a}" if a == b else f"{a}–{b}" for a, b in zip(starts, ends, strict=True)]
 
 
 def linear_axis(low: float, high: float, *, tight: bool = False) -> Axis:

@@ -18,7 +18,7 @@ from nacp.calibration import Calibration
 from nacp.coverage.curve import CoverageCurve
 from nacp.noise import NoiseLike
 from nacp.sets import PredictionSets
-from nacp.show.axes import threshold_axis
+from nacp.show.axes import size_ranges, threshold_axis
 from nacp.show.style import BLUE, GREEN, GREY, IN_DOUBT, ORANGE, RC, style_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["CoverageDisplay", "ExcessDisplay", "SetSizeDisplay"]
 
 _CALIBRATION_SIZES = (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
-_SINGLE_SIZES = 20  # larger set sizes are drawn in ranges that double
 
 
 class Display(ABC):
@@ -276,8 +275,7 @@ class SetSizeDisplay(Display):
         return cls.from_sets(calibration.predict_set(probs), ax=ax, **bars)
 
     def _draw(self, ax: "Axes", style: dict[str, Any]) -> None:
-        largest = int(self.sizes.max(initial=0))
-        starts = size_ranges(largest)
+        starts, names = size_ranges(int(self.sizes.max(initial=0)))
         places = np.searchsorted(starts, self.sizes, side="right") - 1
         shares = np.bincount(places, minlength=len(starts)) / max(len(self.sizes), 1)
         said = "no sets"
@@ -285,20 +283,8 @@ class SetSizeDisplay(Display):
             said = f"mean {self.sizes.mean():.3g}, median {np.median(self.sizes):g}"
         look: dict[str, Any] = {"color": BLUE, "width": 0.85, "label": said} | style
         self.bars_ = ax.bar(np.arange(len(starts)), shares, **look)
-        ends = [*(start - 1 for start in starts[1:]), largest]
-        names = [f"{a}" if a >= b else f"{a}–{b}" for a, b in zip(starts, ends, strict=True)]
         crowded = sum(map(len, names)) > 40
         ax.set_xticks(np.arange(len(starts)), names, rotation=30 if crowded else 0)
         ax.grid(False, axis="x")
         ax.set_axisbelow(True)
         ax.set(xlabel="labels in the set", ylabel="share of sets")
-
-
-def size_ranges(largest: int) -> list[int]:
-    """Return where ranges of sizes start: one for each size, or 0, 1, 2, 3-4, 5-8, ... if there are many."""
-    if largest < _SINGLE_SIZES:
-        return list(range(largest + 1))
-    starts = [0, 1, 2]
-    while 2 * starts[-1] - 1 <= largest:
-        starts.append(2 * starts[-1] - 1)
-    return starts

@@ -36,9 +36,9 @@ class Chart(NamedTuple):
     hover: dict[str, Any]
 
 
-def coverage_chart(contents: Contents) -> Chart:
+def coverage_chart(contents: Contents, places: Places) -> Chart:
     """Return F^n, F^r and F^c against the threshold, with marks at the target and at the threshold."""
-    curve, places = contents.curve, moved(contents, contents.steps[contents.chosen])
+    curve = contents.curve
     doubt = f": {IN_DOUBT}" if contents.calibration.warnings else ""
     lines = [
         Line(f"true labels, estimated (Fᶜ){doubt}", "true", curve.clean),
@@ -53,33 +53,32 @@ def coverage_chart(contents: Contents) -> Chart:
     return _plot("coverage", axes, curve.thresholds, lines, marks, titles, stepped=True)
 
 
-def tradeoff_chart(contents: Contents) -> Chart:
+def tradeoff_chart(contents: Contents, places: Places) -> Chart:
     """Return the mean set size against the target coverage, with a mark at the chosen one."""
     rising = contents.steps[::-1]
     asked = np.array([1 - step.calibration.alpha for step in rising])
     sizes = Line("labels per set", "true", np.array([step.mean_size for step in rising]), ",.2f")
-    mark = _mark("chosen", "dot", "", moved(contents, contents.steps[contents.chosen]))
+    mark = _mark("chosen", "dot", "", places)
     titles = "target coverage", "labels per set, on average"
     return _plot("tradeoff", _tradeoff_axes(contents), asked, [sizes], mark, titles, head="target {:g}")
 
 
-def sizes_chart(contents: Contents, chosen: int) -> str:
-    """Return how many sets there are of each size, as bars, up to the largest for any alpha."""
-    used = np.flatnonzero(sum(step.histogram for step in contents.steps)).max() + 1
-    counts = contents.steps[chosen].histogram[:used].tolist()
+def sizes_chart(contents: Contents, places: Places, texts: Mapping[str, str]) -> str:
+    """Return how many sets there are of each size, as bars; `texts` holds the counts."""
     rows = "".join(
-        f"<li data-bar><span>{name}</span><span><i style='width:{place(count / max(1, *counts))}'></i></span>"
-        f"<span class='count'>{count:,}</span></li>"
-        for name, count in zip(contents.bins[:used], counts, strict=True)
+        f"<li><span>{name}</span><span>{_mark(f'bar{j}', 'bar', '', places)}</span>"
+        f"<span class='count' data-text='count{j}'>{texts[f'count{j}']}</span></li>"
+        for j, name in enumerate(contents.ranges[1])
     )
     return f"<ol class='bars'>{rows}</ol>"
 
 
 def moved(contents: Contents, step: Step) -> Places:
-    """Return where the marks stand for one alpha; None for one that is hidden."""
+    """Return where the marks stand for one alpha, None for one that is hidden; and how long the bars are."""
     cal, axis = step.calibration, _coverage_axis(contents)
     asked, sizes = _tradeoff_axes(contents)
-    return {
+    counts = contents.histogram(step)
+    return {f"bar{j}": {"width": place(count / counts.max())} for j, count in enumerate(counts)} | {
         "target": {"bottom": place(1 - cal.alpha)},
         "threshold": {"left": place(axis.place(cal.threshold))} if cal.threshold <= axis.high else None,
         "beyond": {"left": "100%"} if axis.high < cal.threshold < np.inf else None,

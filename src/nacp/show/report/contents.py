@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal
 
@@ -14,15 +14,15 @@ from nacp._types import Floats, Ints
 from nacp.advice.comparison import NOISY, Comparison, ScoredPoints, compare
 from nacp.advice.diagnosis import Diagnosis
 from nacp.advice.sensitivity import Sensitivity, sensitivity
-from nacp.audit.plan import AuditPlan
 from nacp.calibrate import calibrate
 from nacp.calibration import Calibration
 from nacp.coverage.curve import CoverageCurve, Curve
 from nacp.errors import InputError
 from nacp.groups.class_coverage import ClassCoverage, coverage_by_class
 from nacp.guarantees import DEFAULT, GUARANTEES
-from nacp.noise import NoiseLike, Unsaid, basis_of
+from nacp.noise import Unsaid, basis_of
 from nacp.points import Rows, check_labels
+from nacp.show.axes import size_ranges
 from nacp.show.report.groups import Groups
 from nacp.wrapping import on_one_line
 
@@ -31,27 +31,29 @@ ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 _SAMPLES = 8
 _MOST_LABELS = 30  # that are listed of one row
 _CURVE_POINTS = 300
-_BIN_ENDS = (0, 1, 2, 3, 4, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True)
 class Step:
     """One stop of the slider: one alpha.
 
-    `histogram` counts the sets by the size bins of the contents; `coverage` is that of the test points with
-    true labels. `rate` is the end of an interval of noise rates that needs the larger sets.
+    `sizes` are those of the sets of all rows; `coverage` is that of the test points with true labels. `rate`
+    is the end of an interval of noise rates that needs the larger sets.
     """
 
     calibration: Calibration
-    mean_size: float
-    histogram: Ints
+    sizes: Ints
     coverage: float | None
     rate: float | None = None
+
+    @cached_property
+    def mean_size(self) -> float:
+        return float(self.sizes.mean())
 
 
 @dataclass(frozen=True)
 class Shown:
-    """One row: its likeliest labels by ascending score, and the size of its set at each step.
+    """One row, and its likeliest labels by ascending score.
 
     `label` is the one that was given, if there is one, and `place` its rank.
     """
@@ -60,7 +62,6 @@ class Shown:
     description: str | None
     labels: list[Any]
     probs: Floats
-    sizes: Ints
     label: Any = None
     place: int = 0
 
@@ -77,7 +78,6 @@ class Contents:
     steps: tuple[Step, ...]
     chosen: int
     curve: CoverageCurve
-    bins: tuple[str, ...]
     classes: ClassCoverage
     samples: tuple[Shown, ...]
     comparison: Comparison
@@ -93,27 +93,35 @@ class Contents:
         """The calibration for the alpha that was asked for."""
         return self.steps[self.chosen].calibration
 
+    @cached_property
+    def ranges(self) -> tuple[list[int], list[str]]:
+        """The starts and the names of the ranges of set sizes, up to the largest size at any alpha."""
+        return size_ranges(max(int(step.sizes.max()) for step in self.steps))
+
+    def histogram(self, step: Step) -> Ints:
+        """Return the number of sets in each range of sizes."""
+        places = np.searchsorted(self.ranges[0], step.sizes, side="right")
+        return np.bincount(places, minlength=len(self.ranges[0]) + 1)[1:]
+
 
 @dataclass(frozen=True, eq=False)
 class Given:
     """What a report is made from: points, test points, and the options of `calibrate` but for alpha.
 
-    `saved` is the calibration that the report is about, if it was made before.
+    `sources` are its options `noise`, `clean` and `audit`. `saved` is the calibration that the report is
+    about, if it was made before.
     """
 
     probs: ArrayLike
     labels: ArrayLike
-    noise: NoiseLike | Unsaid
-    clean: Any
-    audit: AuditPlan | None
+    sources: dict[str, Any]
     test_probs: ArrayLike | None
     test_labels: ArrayLike | None
     options: dict[str, Any]
     saved: Calibration | None = None
 
     def calibrate(self, **options: Any) -> Any:
-        options = {"noise": self.noise, "clean": self.clean, "audit": self.audit} | self.options | options
-        return calibrate(self.probs, self.labels, **options)
+        return calibrate(self.probs, self.labels, **self.sources, **self.options, **options)
 
     @property
     def row_options(self) -> dict[str, Any]:
@@ -129,8 +137,13 @@ def gather(
     say: Callable[[str], None],
 ) -> Contents:
     """Compute what a report shows."""
-    noise, labels, truth = given.noise, given.labels, given.test_labels
-    if given.clean is not None and labels is None:
+    noise, clean, labels, truth = (
+        given.sources["noise"],
+        given.sources["clean"],
+        given.labels,
+        given.test_labels,
+    )
+    if clean is not None and labels is None:
         raise InputError("labels", "must be given: a report is about noisy labels, too")
     if truth is not None and given.test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
@@ -152,9 +165,7 @@ def gather(
     comparison = compare(
         given.probs,
         labels,
-        noise=noise,
-        clean=given.clean,
-        audit=given.audit,
+        **given.sources,
         alpha=alpha,
         delta=cal.guarantee.delta,
         scores=[cal.score],
@@ -169,24 +180,18 @@ def gather(
         crossing=given.options["crossing"],
         **given.row_options,
     )
-    bounds = np.unique([*(bound for bound in _BIN_ENDS if bound < cal.k), cal.k - 1, cal.k])
-    sizes, steps = _measure(cals, rows, truth, bounds)
     scored = None
-    if given.clean is not None:
-        points = given.probs, labels, given.clean, given.audit, noise
-        scored = ScoredPoints.of(*points, cal.score, cal.random_state, **given.row_options)
+    if clean is not None:
+        known = given.sources | given.row_options
+        scored = ScoredPoints.of(given.probs, labels, cal.score, cal.random_state, **known)
     say("coverage by class, and whether the noise model can be right")
     moves = cal.noise is not None and cal.noise.error_rate(cal.k) > 0
     return Contents(
-        steps=steps,
+        steps=_steps(cals, rows, truth),
         chosen=chosen,
         curve=_curve(cals, cal, scored),
-        bins=tuple(
-            str(high) if high - low == 1 else f"{low + 1}–{high}"
-            for low, high in pairwise([-1, *bounds.tolist()])
-        ),
         classes=_by_class(given, cal, rows, scored),
-        samples=tuple(_samples(cal, rows, chosen_rows, sizes, descriptions, truth if tested else labels)),
+        samples=tuple(_samples(cal, rows, chosen_rows, descriptions, truth if tested else labels)),
         comparison=comparison,
         measured_on="test" if tested else "calibration",
         tested=0 if truth is None else rows.n,
@@ -215,23 +220,20 @@ def _check_samples(samples: Sequence[int] | None, n: int) -> list[int]:
     return list(samples)
 
 
-def _measure(
-    cals: list[Calibration], rows: Rows, test_labels: ArrayLike | None, bounds: Ints
-) -> tuple[Ints, tuple[Step, ...]]:
-    """Return the sizes of the sets of all rows, (rows, alphas), and the steps."""
-    sizes, steps = np.full((rows.n, len(cals)), cals[0].k), []
-    for i, cal in enumerate(cals):
-        coverage, rate = None if test_labels is None else 1.0, None
+def _steps(cals: list[Calibration], rows: Rows, test_labels: ArrayLike | None) -> tuple[Step, ...]:
+    """Measure the sets of all rows by each calibration."""
+    steps = []
+    for cal in cals:
+        sizes, coverage, rate = np.full(rows.n, cal.k), None if test_labels is None else 1.0, None
         if np.isfinite(cal.native_threshold):
             if cal.noise is not None and len(cal.noise.doubt.ends) > 1:
                 rate = getattr(cal.tally_noise, "rate", None)
             sets = cal.sets_of(rows)
-            sizes[:, i] = sets.sizes
+            sizes = sets.sizes
             if test_labels is not None:
                 coverage = float(sets.contains(test_labels).mean())
-        histogram = np.bincount(np.searchsorted(bounds, sizes[:, i]), minlength=len(bounds))
-        steps.append(Step(cal, float(sizes[:, i].mean()), histogram, coverage, rate))
-    return sizes, tuple(steps)
+        steps.append(Step(cal, sizes, coverage, rate))
+    return tuple(steps)
 
 
 def _curve(cals: list[Calibration], cal: Calibration, scored: ScoredPoints | None) -> CoverageCurve:
@@ -270,11 +272,11 @@ def _diagnosis(given: Given, cal: Calibration, comparison: Comparison) -> Diagno
     """Return whether the noise model, if there is one, can be right; by checked labels, if there are some."""
     if cal.n < 2:
         return None
-    if given.clean is not None:
+    beside = {name: given.sources[name] for name in ("clean", "audit")}
+    if beside["clean"] is not None:
         # Not every guarantee takes an interval or a radius.
         found = {row.guarantee: row.calibration for row in comparison.rows if row.labels == NOISY}
         model = found.get(cal.guarantee.name) or found.get(DEFAULT.name)
-        beside = {"clean": given.clean, "audit": given.audit}
         return None if model is None else model.diagnose(given.probs, given.labels, **beside)
     return None if cal.noise is None else cal.diagnose(given.probs, given.labels)
 
@@ -283,7 +285,6 @@ def _samples(
     cal: Calibration,
     rows: Rows,
     chosen: list[int],
-    sizes: Ints,
     descriptions: Sequence[str] | None,
     given: Any,
 ) -> list[Shown]:
@@ -295,7 +296,7 @@ def _samples(
         order = np.lexsort((-values[0], scores))
         first = order[:_MOST_LABELS]
         text = None if descriptions is None else str(descriptions[row])
-        found = Shown(row, text, [names[i] for i in first], values[0][first].astype(np.float64), sizes[row])
+        found = Shown(row, text, [names[i] for i in first], values[0][first].astype(np.float64))
         if numbers is not None:
             place = int(np.flatnonzero(order == numbers[row])[0])
             found = replace(found, label=names[numbers[row]], place=place)

@@ -9,30 +9,30 @@ from numpy.typing import ArrayLike
 from nacp._types import Array
 from nacp.calibration import Calibration
 from nacp.errors import InputError
-from nacp.groups.class_coverage import ClassCoverage
 from nacp.groups.grouped_calibration import GroupedCalibration
-from nacp.metrics import evaluate
+from nacp.metrics import Evaluation, evaluate
 from nacp.points import plain_array
 from nacp.show.report.markup import box, safe, table
 
 
 @dataclass(frozen=True)
 class Groups:
-    """A threshold for each group; and, where there are test points with true labels, what is covered.
+    """A threshold for each group.
 
-    `own` is the coverage of each group by its own threshold, `shared` by the one for all points; `sizes` are
-    the labels per set of both.
+    Where there are test points with true labels, `own` is the evaluation of the sets by these thresholds, and
+    `shared` that of the sets by one threshold for all points.
     """
 
     calibration: GroupedCalibration
-    own: ClassCoverage | None = None
-    shared: ClassCoverage | None = None
-    sizes: tuple[float, float] | None = None
+    own: Evaluation | None = None
+    shared: Evaluation | None = None
 
 
-def check_test_groups(grouped: GroupedCalibration, test_probs: ArrayLike | None, test_groups: Any) -> None:
+def check_test_groups(
+    grouped: GroupedCalibration | None, test_probs: ArrayLike | None, test_groups: Any
+) -> None:
     """Refuse groups of test points that are of no use, or that are missing."""
-    of_rows = grouped.members is None
+    of_rows = grouped is not None and grouped.members is None
     if test_groups is not None and not (of_rows and test_probs is not None):
         raise InputError("test_groups", "has no effect: it is for groups of rows, of test points")
     if of_rows and test_probs is not None and test_groups is None:
@@ -51,11 +51,8 @@ def groups_of(
         return Groups(grouped)
     truth: Array = plain_array(test_labels)
     where = test_groups if grouped.members is None else grouped.class_groups
-    found = [
-        evaluate(sets, truth, groups=where)
-        for sets in (grouped.predict_set(test_probs, groups=test_groups), cal.predict_set(test_probs))
-    ]
-    return Groups(grouped, found[0].groups, found[1].groups, (found[0].mean_size, found[1].mean_size))
+    sets = grouped.predict_set(test_probs, groups=test_groups), cal.predict_set(test_probs)
+    return Groups(grouped, *(evaluate(each, truth, groups=where) for each in sets))
 
 
 def section(groups: Groups) -> str:
@@ -64,10 +61,10 @@ def section(groups: Groups) -> str:
     said = [f"{cal.promise[:1].upper()}{cal.promise[1:]}."]
     if cal.infinite:
         said.append(f"In {len(cal.infinite):,} of them no threshold keeps this: their sets hold all labels.")
-    if groups.sizes is not None:
+    if groups.own is not None and groups.shared is not None:
         said.append(
-            f"On the test points sets hold {groups.sizes[0]:.2f} labels on average; "
-            f"with one threshold for all they hold {groups.sizes[1]:.2f}."
+            f"On the test points sets hold {groups.own.mean_size:.2f} labels on average; "
+            f"with one threshold for all they hold {groups.shared.mean_size:.2f}."
         )
     rest = f"At alpha = {cal.alpha:g}. The other parts of this page are about one threshold for all points."
     return (
@@ -78,12 +75,15 @@ def section(groups: Groups) -> str:
 
 
 def _table(groups: Groups) -> str:
-    cal, own, shared = groups.calibration, groups.own, groups.shared
+    cal = groups.calibration
     counts = "labels" if cal.calibrations[0].checked is None else "checked"
     header = ["group", counts, "threshold", "estimated coverage"]
     rows = [list(row) for row in cal.table()]
-    if own is not None and shared is not None:
+    if groups.own is not None and groups.shared is not None:
         header += ["on test points", "with one threshold"]
+        own, shared = groups.own.groups, groups.shared.groups
+        assert own is not None
+        assert shared is not None
         found = zip(own.coverage, own.low, own.high, shared.coverage, strict=True)
         known = {
             name: [f"{coverage:.4f} ({low:.4f} to {high:.4f})", f"{one:.4f}"]

@@ -17,20 +17,9 @@
         Object.assign(mark.style, place);
       });
     }
-    const most = Math.max(1, ...step.histogram);
-    all("[data-bar]").forEach((bar, i) => {
-      bar.querySelector("i").style.width = `${100 * step.histogram[i] / most}%`;
-      bar.querySelector(".count").textContent = step.histogram[i].toLocaleString("en");
-    });
     all("[data-sample]").forEach((sample) => {
       const size = step.samples[sample.dataset.sample];
-      const labels = all(".set li", sample);
-      labels.forEach((label, i) => label.classList.toggle("out", i >= size));
-      sample.querySelector(".size").textContent = size === 1 ? "1 label" : `${size.toLocaleString("en")} labels`;
-      const more = Math.max(0, size - labels.length);
-      const missing = sample.querySelector(".missing");
-      if (missing) missing.hidden = size > missing.dataset.place;
-      sample.querySelector(".more").textContent = more ? `and ${more.toLocaleString("en")} more` : "";
+      all(".set li", sample).forEach((label, i) => label.classList.toggle("out", i >= size));
     });
   };
   slider.addEventListener("input", show);

@@ -3,32 +3,39 @@
 import json
 import math
 import re
+from collections.abc import Mapping
 from importlib import resources
+from typing import Any
 
 from nacp._types import Floats
 from nacp.advice.comparison import CHECKED
 from nacp.calibration import Calibration
 from nacp.show.report import charts, groups
-from nacp.show.report.contents import Contents, Shown
+from nacp.show.report.contents import Contents, Shown, Step
 from nacp.show.report.markup import box, paragraph, safe, sentence, table
+from nacp.versions import __version__
 from nacp.wrapping import counted, on_one_line
 
 PRINTED = 20  # classes that are listed on paper, as in page.css
+_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e"})
 
 
-def render(contents: Contents, title: str, version: str) -> str:
+def render(contents: Contents, title: str) -> str:
     """Return the page."""
     cal = contents.calibration
-    drawn = {"coverage": charts.coverage_chart(contents), "tradeoff": charts.tradeoff_chart(contents)}
-    steps = [
+    steps: list[dict[str, Any]] = [
         {
-            "texts": _texts(contents, i),
+            "texts": _texts(contents, step),
             "marks": charts.moved(contents, step),
-            "histogram": step.histogram.tolist(),
-            "samples": [int(sample.sizes[i]) for sample in contents.samples],
+            "samples": [int(step.sizes[sample.row]) for sample in contents.samples],
         }
-        for i, step in enumerate(contents.steps)
+        for step in contents.steps
     ]
+    texts, places, sizes = steps[contents.chosen].values()
+    drawn = {
+        "coverage": charts.coverage_chart(contents, places),
+        "tradeoff": charts.tradeoff_chart(contents, places),
+    }
     data = {"steps": steps, "plots": {name: chart.hover for name, chart in drawn.items()}}
     parts = {
         "title": safe(title),
@@ -43,29 +50,28 @@ def render(contents: Contents, title: str, version: str) -> str:
         "assumptions": _assumptions(cal),
         "coverage_chart": drawn["coverage"].html,
         "tradeoff_chart": drawn["tradeoff"].html,
-        "sizes_chart": charts.sizes_chart(contents, contents.chosen),
+        "sizes_chart": charts.sizes_chart(contents, places, texts),
         "whose": contents.measured_on,
         "comparison": _comparison(contents),
         "noise": _noise(contents),
         "groups": "" if contents.groups is None else groups.section(contents.groups),
-        "samples": _samples(contents),
+        "samples": _samples(contents, sizes, texts),
         "classes": _classes(contents),
-        "version": safe(version),
-        # Inside a script element, "</" would end it.
-        "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
+        "version": safe(__version__),
+        # Inside a script element, "</script>" would end it.
+        "data": json.dumps(data, allow_nan=False, separators=(",", ":")).translate(_ESCAPES),
         "css": _asset("page.css"),
         "js": _asset("page.js"),
     }
     # What the slider moves is there without a script, too, for the alpha that was asked for.
-    parts |= {f"text_{name}": safe(text) for name, text in _texts(contents, contents.chosen).items()}
+    parts |= {f"text_{name}": safe(text) for name, text in texts.items()}
     template = re.sub(r'(data-text="(\w+)"[^>]*>)', r"\1{{text_\2}}", _asset("page.html"))
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
 
 
-def _texts(contents: Contents, i: int) -> dict[str, str]:
+def _texts(contents: Contents, step: Step) -> dict[str, str]:
     """Return the texts that the slider changes."""
-    step = contents.steps[i]
-    cal, m, empty = step.calibration, int(step.histogram.sum()), int(step.histogram[0])
+    cal, m, empty = step.calibration, len(step.sizes), int((step.sizes == 0).sum())
     texts = {
         "alpha": f"{cal.alpha:g}",
         "asked": f"{1 - cal.alpha:.6g}",
@@ -101,6 +107,14 @@ def _texts(contents: Contents, i: int) -> dict[str, str]:
             "at these points, or predict with allow_empty=False (--no-empty), which puts the most probable "
             "label into the set."
         )
+    for j, count in enumerate(contents.histogram(step).tolist()):
+        texts[f"count{j}"] = f"{count:,}"
+    for j, sample in enumerate(contents.samples):
+        size = int(step.sizes[sample.row])
+        more, missing = size - len(sample.labels), sample.label is not None and size <= sample.place
+        texts[f"size{j}"] = counted(size, "label")
+        texts[f"more{j}"] = f"and {more:,} more" if more > 0 else ""
+        texts[f"missing{j}"] = f"Not in it: {sample.label}." if missing else ""
     said = "alpha {alpha}: estimated coverage {estimate}, {size} labels per set, threshold {threshold}"
     return texts | {"spoken": said.format(**texts)}
 
@@ -164,33 +178,31 @@ def _noise(contents: Contents) -> str:
     return f"{text}<h3>What if the noise rate is wrong?</h3>{paragraph(advice)}{made}"
 
 
-def _samples(contents: Contents) -> str:
+def _samples(contents: Contents, sizes: list[int], texts: Mapping[str, str]) -> str:
     label = "the true label" if contents.measured_on == "test" else "the given label, which may be wrong"
     marked = any(sample.label is not None for sample in contents.samples)
-    items = "".join(_sample(contents, i, sample) for i, sample in enumerate(contents.samples))
+    items = "".join(
+        _sample(sample, j, size, texts)
+        for j, (sample, size) in enumerate(zip(contents.samples, sizes, strict=True))
+    )
     said = f"The most probable labels first. {f'Framed: {label}.' if marked else ''}"
     return f"{paragraph(said, 'soft')}<ul class='samples'>{items}</ul>"
 
 
-def _sample(contents: Contents, i: int, sample: Shown) -> str:
-    size = int(sample.sizes[contents.chosen])
-    missing = ""
-    if sample.label is not None:
-        missing = (
-            f"<span class='missing' data-place='{sample.place}'{' hidden' if size > sample.place else ''}>"
-            f"Not in it: {safe(sample.label)}.</span>"
-        )
+def _sample(sample: Shown, j: int, size: int, texts: Mapping[str, str]) -> str:
     quote = "" if sample.description is None else f"<blockquote>{safe(sample.description)}</blockquote>"
     names = "".join(
         f"<li class='{'label' if label == sample.label else ''}{' out' if place >= size else ''}'>"
         f"{safe(label)} <span class='soft'>{_share(prob)}</span></li>"
         for place, (label, prob) in enumerate(zip(sample.labels, sample.probs.tolist(), strict=True))
     )
-    more = f"and {size - len(sample.labels):,} more" if size > len(sample.labels) else ""
+    size_text, more, missing = (
+        f"<span data-text='{name}{j}'>{safe(texts[f'{name}{j}'])}</span>"
+        for name in ("size", "more", "missing")
+    )
     return (
-        f"<li data-sample='{i}'>"
-        f"<span class='soft'>row {sample.row:,}: <span class='size'>{counted(size, 'label')}</span></span>"
-        f"{quote}<ul class='set'>{names}</ul><span class='soft more'>{more}</span>{missing}</li>"
+        f"<li data-sample='{j}'><span class='soft'>row {sample.row:,}: {size_text}</span>"
+        f"{quote}<ul class='set'>{names}</ul><span class='soft'>{more}</span>{missing}</li>"
     )
 
 

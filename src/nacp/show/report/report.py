@@ -126,38 +126,32 @@ def make_report(
     >>> report.html[:15]
     '<!doctype html>'
     """
-    from nacp.versions import __version__
-
     check_fraction("alpha", alpha)
     options = {"score": score, "guarantee": guarantee, "delta": delta, "crossing": crossing}
     options |= {"normalize": normalize, "from_logits": from_logits}
     options |= {"classes": classes, "random_state": random_state}
-    by_group = groups is not None or by is not None
     if calibration is not None:
         beside = options | {"alpha": alpha, "groups": groups, "by": by}
         noise = _check_saved(calibration, clean, noise, beside)
         alpha = calibration.alpha
         options = {name: getattr(calibration, name) for name in options if name != "delta"}
-    given = Given(probs, labels, noise, clean, audit, test_probs, test_labels, options, calibration)
-    if not by_group and (simultaneous or small != "error" or test_groups is not None):
-        name = "simultaneous" if simultaneous else "small" if small != "error" else "test_groups"
-        remedy, spoken = "pass groups= or by=", "give --groups or --by class"
-        raise InputError(name, "has no effect without groups", remedy=remedy, spoken=spoken)
+    sources = {"noise": noise, "clean": clean, "audit": audit}
+    given = Given(probs, labels, sources, test_probs, test_labels, options, calibration)
     grouped = None
     with warnings.catch_warnings():  # the page says these
         warnings.simplefilter("ignore", NoiseModelWarning)
         warnings.simplefilter("ignore", NoValidThresholdWarning)
-        if by_group:
+        grouping = {"groups": groups, "by": by, "simultaneous": simultaneous, "small": small}
+        if groups is not None or by is not None or simultaneous or small != "error":
             say("calibrating each group")
-            grouping = {"groups": groups, "by": by, "simultaneous": simultaneous, "small": small}
-            grouped = given.calibrate(alpha=alpha, **grouping)
-            check_test_groups(grouped, test_probs, test_groups)
+            grouped = given.calibrate(alpha=alpha, **grouping)  # refuses the last two options without groups
+        check_test_groups(grouped, test_probs, test_groups)
         contents = gather(given, alpha, samples, descriptions, say)
         if grouped is not None:
             found = groups_of(grouped, contents.calibration, test_probs, test_labels, test_groups)
             contents = replace(contents, groups=found)
     say("drawing")
-    return Report(render(contents, title, __version__), contents)
+    return Report(render(contents, title), contents)
 
 
 def _check_saved(
