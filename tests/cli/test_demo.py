@@ -71,7 +71,7 @@ def test_means_and_errors_are_those_of_the_splits(monkeypatch):
     methods = [method for method in six_methods(10) if method.name in ("CP (oracle)", "ACNL")]
     found = run_splits(probs, labels, noise=demo.NOISE, methods=methods, splits=3)
     for m, method in enumerate(methods):
-        row, shares = rows[method.name], found.coverages[m, 0]
+        row, shares = rows[method.name], found.coverages[m]
         assert row["coverage"] == pytest.approx(sum(shares) / 3)
         assert row["coverage_error"] == pytest.approx(np.sqrt(((shares - shares.mean()) ** 2).sum() / 2 / 3))
         assert row["full"] == (row["mean_size"] == 10)

@@ -11,59 +11,43 @@ pytestmark = pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 
 
 def assert_splits(
-    points, labels, noise, *, score, crossing="last", calibration=None, noisy_labels=None, seed=0, **options
+    probs, labels, noise, *, score, alpha=0.1, calibration=None, noisy_labels=None, seed=0, **options
 ):
-    """Compare each split with a calibration and an evaluation of its own; `points` returns some rows."""
-    found = splits.run_splits(
-        points(slice(None)),
-        labels,
-        noise=noise,
-        score=score,
-        crossing=crossing,
-        calibration=calibration,
-        noisy_labels=noisy_labels,
-        random_state=seed,
-        **options,
-    )
-    k, size = points(slice(0, 1)).shape[1], calibration or len(labels) // 2
+    """Compare each split with a calibration and an evaluation of its own."""
+    drawing = {"calibration": calibration, "noisy_labels": noisy_labels, "random_state": seed}
+    found = splits.run_splits(probs, labels, noise=noise, alpha=alpha, score=score, **drawing, **options)
+    size = calibration or len(labels) // 2
     for split in range(found.sizes.shape[-1]):
         drawn_from = noise if noisy_labels is None else None
-        chosen, drawn = splits.draw_split(labels, k, drawn_from, size, seed, split)
+        chosen, drawn = splits.draw_split(labels, probs.shape[1], drawn_from, size, seed, split)
         assert chosen.sum() == size
         noisy = drawn if noisy_labels is None else noisy_labels
         for m, method in enumerate(found.methods):
-            cals = nacp.calibrate(
-                points(chosen),
+            cal = nacp.calibrate(
+                probs[chosen],
                 (labels if method.sees_clean else noisy)[chosen],
                 noise=noise if method.noise_aware else None,
-                alpha=found.alphas,
+                alpha=alpha,
                 score=score,
                 guarantee=method.guarantee,
-                crossing=crossing,
                 random_state=split,
             )
-            for a, cal in enumerate(cals):
-                result, where = (
-                    nacp.evaluate(cal.predict_set(points(~chosen)), labels[~chosen]),
-                    (m, a, split),
-                )
-                assert found.thresholds[where] == cal.threshold
-                assert found.corrections[where] == method.correction(cal.correction, cal.estimate, cal.alpha)
-                assert found.coverages[where] == result.coverage
-                assert found.sizes[where] == pytest.approx(result.mean_size, rel=1e-15)
+            result = nacp.evaluate(cal.predict_set(probs[~chosen]), labels[~chosen])
+            assert found.thresholds[m, split] == cal.threshold
+            assert found.corrections[m, split] == method.correction(cal.correction, cal.estimate, alpha)
+            assert found.coverages[m, split] == result.coverage
+            assert found.sizes[m, split] == pytest.approx(result.mean_size, rel=1e-15)
 
 
 SCORES = [nacp.HPS(), nacp.RAPS(), nacp.APS(randomized=False), nacp.TopK()]
 
 
-@pytest.mark.parametrize("crossing", ["first", "last"])
+@pytest.mark.parametrize("alpha", [0.1, 0.25])
 @pytest.mark.parametrize("score", SCORES, ids=["hps", "raps", "aps-det", "topk"])
 @pytest.mark.parametrize(("twin", "n"), [("cifar10", 1500), ("imagenet-resnet18", 300)])
-def test_each_split_is_a_calibration(twin, n, score, crossing):
+def test_each_split_is_a_calibration(twin, n, score, alpha):
     probs, labels = twins.simulate(twin, n=n, random_state=3)
-    noise, alphas = nacp.UniformNoise(0.2), [0.1, 0.25]
-    options = {"alpha": alphas, "splits": 3, "crossing": crossing, "seed": 5}
-    assert_splits(probs.__getitem__, labels, noise, score=score, **options)
+    assert_splits(probs, labels, nacp.UniformNoise(0.2), score=score, alpha=alpha, splits=3, seed=5)
 
 
 @pytest.mark.parametrize("score", ["hps", "raps"])
@@ -71,7 +55,7 @@ def test_each_split_is_a_calibration(twin, n, score, crossing):
 def test_guarantees_that_do_more_than_cross_give_what_calibrate_gives(score, rate):
     probs, labels = twins.simulate("cifar100", n=1000, random_state=3)
     noise, methods = nacp.UniformNoise(rate), our_methods(0.05)
-    assert_splits(probs.__getitem__, labels, noise, score=score, methods=methods, splits=2, alpha=0.2)
+    assert_splits(probs, labels, noise, score=score, methods=methods, splits=2, alpha=0.2)
 
 
 @pytest.mark.parametrize("score", ["hps", "aps"])
@@ -89,9 +73,7 @@ def test_other_noise_gives_what_calibrate_gives(noise, given, score):
     probs, labels = twins.simulate("cifar10", n=1200, random_state=3)
     fixed = noise.sample(labels, 10, random_state=8) if given else None
     options = {"methods": six_methods(10), "splits": 3}
-    assert_splits(
-        probs.__getitem__, labels, noise, score=score, noisy_labels=fixed, calibration=500, **options
-    )
+    assert_splits(probs, labels, noise, score=score, noisy_labels=fixed, calibration=500, **options)
 
 
 def test_sums_that_exceed_what_float32_holds_are_exact():
@@ -111,9 +93,9 @@ def test_noise_is_drawn_anew_for_each_split():
 
 def test_splits_refuse_what_calibrate_refuses():
     probs, labels = twins.simulate("cifar10", n=1000, random_state=0)
-    tested = [Method("pac", False, True, nacp.PAC())]
-    with pytest.raises(nacp.InputError, match=r'methods hold "pac", which judges thresholds'):
-        splits.run_splits(probs, labels, noise=0.2, methods=tested, crossing="first", splits=2)
+    uniform, swaps = [Method("binomial", False, True, nacp.Binomial())], nacp.GroupNoise([0, 1] * 5, 0.2)
+    with pytest.raises(nacp.InputError, match=r'methods hold "binomial", which holds for uniform noise only'):
+        splits.run_splits(probs, labels, noise=swaps, methods=uniform, splits=2)
     with pytest.raises(nacp.InputError, match="noise must be known exactly"):
         splits.run_splits(probs, labels, noise=nacp.UniformNoise(0.2, interval=(0.15, 0.25)), splits=2)
     with pytest.raises(nacp.InputError, match=r"noise .*100.*10"):

@@ -143,8 +143,8 @@ def compare(probs: Array, labels: Ints, say: Callable[[str], None]) -> list[dict
         options: dict[str, Any] = {"noise": NOISE, "alpha": ALPHA, "score": score, "splits": SPLITS}
         found = run_splits(probs, labels, methods=methods, progress=progress, **options)
         for m, method in enumerate(methods):
-            row = {"score": score, "method": method.name, "correction": float(found.corrections[m, 0].mean())}
-            for name, values in (("mean_size", found.sizes[m, 0]), ("coverage", found.coverages[m, 0])):
+            row = {"score": score, "method": method.name, "correction": float(found.corrections[m].mean())}
+            for name, values in (("mean_size", found.sizes[m]), ("coverage", found.coverages[m])):
                 row[name] = float(values.mean())
                 row[f"{name}_error"] = float(values.std(ddof=1) / np.sqrt(SPLITS))
             rows.append(row | {"full": bool(np.isinf(found.thresholds[m]).all())})

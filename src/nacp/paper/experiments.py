@@ -186,7 +186,7 @@ def _run_setting(setting: Setting, run: Run, progress: Progress | None) -> Itera
         progress=None if progress is None else lambda done: progress(setting.title, done),
     )
     for m, method in enumerate(setting.methods):
-        size, coverage = moments_of(found.sizes[m, 0]), moments_of(100 * found.coverages[m, 0])
+        size, coverage = moments_of(found.sizes[m]), moments_of(100 * found.coverages[m])
         yield Row(
             data=source.name,
             simulated=source.path is None,
@@ -197,12 +197,12 @@ def _run_setting(setting: Setting, run: Run, progress: Progress | None) -> Itera
             score=setting.score,
             method=method.name,
             splits=setting.splits,
-            correction=float(found.corrections[m, 0].mean()),
+            correction=float(found.corrections[m].mean()),
             size=size.mean,
             size_sd=size.sd,
             coverage=coverage.mean,
             coverage_sd=coverage.sd,
-            below=float(100 * np.mean(found.coverages[m, 0] < 1 - ALPHA)),
+            below=float(100 * np.mean(found.coverages[m] < 1 - ALPHA)),
         )
 
 

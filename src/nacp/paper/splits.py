@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
-from nacp.checks import check_alphas, check_choice, check_count
+from nacp.checks import check_count, check_fraction
 from nacp.coverage.counted import Counted, weights_under
-from nacp.coverage.curve import ROUNDING, RULES, Curve, Rule, inverse_of
+from nacp.coverage.curve import ROUNDING, Curve, inverse_of
 from nacp.coverage.grid import CELLS, COARSE, INFINITE
 from nacp.coverage.tally import Sample, Tally, Weights, sizes_of
 from nacp.engine import Spec
@@ -33,14 +33,13 @@ _PIECES = 128  # an interval of more grid points is first cut into this number o
 
 @dataclass(frozen=True, eq=False)
 class SplitResults:
-    """Thresholds, mean sizes, coverages and corrections: arrays of shape (methods, alphas, splits).
+    """Thresholds, mean sizes, coverages and corrections: arrays of shape (methods, splits).
 
     Thresholds are on the scale of the score; `corrections` are the excess over the target where thresholds
     are tested.
     """
 
     methods: list[Method]
-    alphas: list[float]
     thresholds: Floats
     sizes: Floats
     coverages: Floats
@@ -52,13 +51,12 @@ def run_splits(
     labels: ArrayLike,
     *,
     noise: NoiseLike,
-    alpha: float | Sequence[float] = 0.1,
+    alpha: float = 0.1,
     score: ScoreLike = "hps",
     methods: Sequence[Method] | None = None,
     splits: int = 1000,
     calibration: int | None = None,
     noisy_labels: ArrayLike | None = None,
-    crossing: Rule = "last",
     random_state: int = 0,
     progress: Callable[[int], object] | None = None,
 ) -> SplitResults:
@@ -77,7 +75,7 @@ def run_splits(
     >>> probs, labels = twins.simulate("cifar10", n=2000)
     >>> found = run_splits(probs, labels, noise=0.2, splits=20)
     >>> found.coverages.shape
-    (6, 1, 20)
+    (6, 20)
     >>> bool(abs(found.coverages[2].mean() - 0.9) < 0.02)
     True
     """
@@ -86,15 +84,14 @@ def run_splits(
     model = noise_for(noise, rows.k)
     if model is not None and not model.doubt.exact:
         raise InputError("noise", "must be known exactly: it is drawn from", found=repr(model))
-    alphas = check_alphas(alpha)
-    check_choice("crossing", crossing, RULES)
+    check_fraction("alpha", alpha)
     n = rows.n // 2 if calibration is None else check_count("calibration", calibration, 1)
     if n >= rows.n:
         raise InputError("calibration", f"must leave points for testing: 1 to {rows.n - 1}", found=f"{n}")
     given = None if noisy_labels is None else check_labels(noisy_labels, rows.n, rows.k, name="noisy_labels")
     chosen_methods = six_methods(rows.k) if methods is None else list(methods)
     for method in chosen_methods:
-        reason = method.guarantee.applies(model if method.noise_aware else None, crossing)
+        reason = method.guarantee.applies(model if method.noise_aware else None, "last")
         if reason is not None:
             raise InputError("methods", f'hold "{method.name}", which {reason}')
 
@@ -108,8 +105,7 @@ def run_splits(
         label_scores = scores[chosen, labels[chosen]][:, None]
         return Sample(rows.some(chosen), labels[chosen, None], np.ones((n, 1)), how, label_scores)
 
-    shape = (splits, len(chosen_methods), len(alphas))
-    thresholds, corrections, coverages = np.empty(shape), np.empty(shape), np.empty(shape)
+    thresholds, corrections, coverages = (np.empty((splits, len(chosen_methods))) for _ in range(3))
     masks = np.empty((splits, rows.n), dtype=bool)
     label_cells = np.empty((splits, n), dtype=np.int32)
     for split in range(splits):
@@ -122,37 +118,34 @@ def run_splits(
         }
         label_cells[split] = samples[False].label_cells[:, 0]
         by_label = np.bincount(samples[False].labels[:, 0], minlength=rows.k).astype(np.float64)
-        problems = [Problem(a, n, model, weights.inverse, by_label) for a in alphas]
+        problem = Problem(alpha, n, model, weights.inverse, by_label)
         counted: dict[tuple[bool, bool, bool], Counted] = {}
         for m, method in enumerate(chosen_methods):
             if m in crossed:
-                corrections[split, m] = [crossed[m].excess(problem, 0.0) for problem in problems]
+                corrections[split, m] = crossed[m].excess(problem, 0.0)
                 continue
             sample, under = samples[method.sees_clean], model if method.noise_aware else None
             key = method.sees_clean, method.noise_aware, method.guarantee.only_as_given
             if key not in counted:
                 counted[key] = _count(sample, under, method.guarantee.only_as_given, squares)
-            found = find(method.guarantee, counted[key].curve, under, alphas, crossing, sample, split)
-            thresholds[split, m] = [each.finding.threshold for each in found]
-            corrections[split, m] = [
-                method.correction(each.finding.correction, each.finding.estimate, a)
-                for each, a in zip(found, alphas, strict=True)
-            ]
+            (found,) = find(method.guarantee, counted[key].curve, under, [alpha], "last", sample, split)
+            thresholds[split, m] = found.finding.threshold
+            corrections[split, m] = method.correction(found.finding.correction, found.finding.estimate, alpha)
         if progress is not None:
             progress((split + 1) // 2)  # the rest takes about as long
     if crossed:
         members = list(crossed)
-        targets = 1 - np.array(alphas) + corrections[:, members]
-        cells = crossings(rows, spec, masks, label_cells, weights, targets, crossing)
+        targets = 1 - alpha + corrections[:, members]
+        cells = crossings(rows, spec, masks, label_cells, weights, targets)
         thresholds[:, members] = spec.thresholds[cells]
     for split, tested in enumerate(~masks):
         ascending = np.sort(true_scores[tested])
         coverages[split] = np.searchsorted(ascending, thresholds[split], side="right") / (rows.n - n)
-    sizes = mean_sizes(scores, ~masks, thresholds.reshape(splits, -1)).reshape(shape)
+    sizes = mean_sizes(scores, ~masks, thresholds)
     if progress is not None:
         progress(splits)
     results = (thresholds + how.offset, sizes, coverages, corrections)
-    return SplitResults(chosen_methods, alphas, *(np.moveaxis(each, 0, -1) for each in results))
+    return SplitResults(chosen_methods, *(each.T for each in results))
 
 
 def draw_split(
@@ -193,15 +186,15 @@ def _count(sample: Sample, noise: Noise | None, only_labels: bool, squares: bool
 
 
 def crossings(
-    rows: Rows, spec: Spec, masks: Bools, label_cells: Array, weights: Weights, targets: Floats, rule: Rule
+    rows: Rows, spec: Spec, masks: Bools, label_cells: Array, weights: Weights, targets: Floats
 ) -> Ints:
-    """Return the grid points where the estimate of each split crosses its targets, as `Curve.crossing` would.
+    """Return the grid points where the estimate of each split last crosses its targets: `Curve.crossing`.
 
     The estimate is computed at a few grid points, the edges, and bounded in between, since labels only raise
     it and pairs, whose weight must not be positive, only lower it. Where the bounds do not rule out a
     crossing in some split, grid points in between are added. `masks` are the rows of each split, (splits,
-    rows), `label_cells` the cells of their labels' scores, (splits, n), and `targets` have the splits along
-    the first axis.
+    rows), `label_cells` the cells of their labels' scores, (splits, n), and `targets` those of each split,
+    (splits, methods).
     """
     edges: Ints = COARSE
     found, undecided = np.zeros(targets.shape, dtype=np.int64), np.arange(len(targets))
@@ -213,9 +206,9 @@ def crossings(
             hits = np.bincount(places[label_cells[split]], minlength=len(edges))
             counts = edges, hits, np.diff(pairs[split], prepend=0)
             curve = Curve(Tally(label_cells.shape[1], rows.k, nothing, *counts), spec, weights, None)
-            for place, target in np.ndenumerate(targets[split]):
-                found[split][place] = curve.crossing(target, rule)
-                each |= _may_cross(curve, target, rule)
+            for m, target in enumerate(targets[split]):
+                found[split, m] = curve.crossing(target, "last")
+                each |= _may_cross(curve, target)
         undecided = undecided[unclear.any(axis=1)]
         if not len(undecided):
             return found
@@ -229,23 +222,18 @@ def crossings(
         pairs = np.append(pairs, _pairs_upto(rows, spec, masks, more), axis=1)[:, order]
 
 
-def _may_cross(curve: Curve, target: float, rule: Rule) -> Bools:
-    """Return for each edge whether the estimate may cross a target between the edge before and this one."""
+def _may_cross(curve: Curve, target: float) -> Bools:
+    """Return for each edge whether the last crossing may lie between the edge before and this one."""
     if target > 1 + ROUNDING:
         return np.zeros(len(curve.tally.cells), dtype=bool)
     level, number = target - ROUNDING, np.arange(len(curve.tally.cells))
     hits, pairs = np.cumsum(curve.tally.hits), np.cumsum(curve.tally.pairs)
     own, pair = float(curve.weights.own[0]), curve.weights.constant
     assert pair is not None
-    reached = np.flatnonzero((curve.clean >= level) == (rule == "first"))
-    if rule == "last":
-        lowest = (own * np.append(0, hits[:-1]) + pair * pairs) / curve.tally.n
-        possible = (lowest < level + ROUNDING / 2) & (number > reached.max(initial=-1))
-    else:
-        highest = (own * hits + pair * np.append(0, pairs[:-1])) / curve.tally.n
-        possible = (highest >= level - ROUNDING / 2) & (number <= reached.min(initial=len(number)))
+    failed = np.flatnonzero(curve.clean < level).max(initial=-1)
+    lowest = (own * np.append(0, hits[:-1]) + pair * pairs) / curve.tally.n
     between = np.diff(curve.tally.cells, prepend=-1) > 1
-    return np.asarray(between & possible)
+    return np.asarray((lowest < level + ROUNDING / 2) & (number > failed) & between)
 
 
 def _pairs_upto(rows: Rows, spec: Spec, masks: Bools, cells: Ints) -> Ints:
