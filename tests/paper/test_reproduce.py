@@ -167,14 +167,21 @@ def test_everything_is_made_from_one_file_and_progress_grows_until_all_is_done(f
     assert done[-1] == 3 * len(settings)
 
 
-def test_csv_files_have_the_same_ids_and_the_difference_from_the_paper(folder, tmp_path, monkeypatch):
+TITLES = {
+    "table1": "Table 1: data sets, scores and methods (data: data)\n",
+    "table2": "Table 2: the corrections (data: data)\n",
+    "figure1": "Figure 1: the corrections against the number of calibration points",
+    "sweep-matrix": "Beyond the paper: noise that is not uniform, HPS (data: data)\n",
+}
+
+
+def test_files_have_titles_and_the_same_ids_and_the_difference_from_the_paper(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(corrections, "FIGURE1_DRAWS", 2)
     small_file(folder, "cifar10")
     for name in ("table1", "table2", "figure1", "sweep-matrix"):
         text, _ = reproduce(name, Run(folder, 3), tmp_path)
-        if name == "table1":
-            assert text.startswith("# Table 1: data sets, scores and methods (data: data)\n")
-            assert "not the paper's networks" in text
+        assert text.startswith(f"# {TITLES[name]}")
+        assert ("not the paper's networks" in text) == (name == "table1")
         rows = read_csv(tmp_path / f"{name}.csv")
         ids = ["data", "simulated", "n", "k", "rate", "setting", "score", "method"]
         assert list(rows[0])[:8] == ids

@@ -101,8 +101,8 @@ def corrections_sheet(title: str, rows: Sequence[CorrectionRow], origin: list[st
     varied = len({row.n for row in rows if row.k == rows[0].k}) > 1
     columns = ["n" if varied else "ε", "method", "Δ", "paper", "diff", "rarest"]
     sections = []
-    for (title, n, k), group in groupby(rows, key=lambda row: (row.title, 0 if varied else row.n, row.k)):
-        heading = f"k = {k}" if varied else f"{title}: n = {n:,}, k = {k:,}"
+    for (data, n, k), group in groupby(rows, key=lambda row: (row.title, 0 if varied else row.n, row.k)):
+        heading = f"k = {k}" if varied else f"{data}: n = {n:,}, k = {k:,}"
         sections.append((heading, [_correction_cells(row, varied, notes) for row in group]))
     return Sheet(title, columns, sections, [_CORRECTIONS_READING, *_numbered(notes)], origin, rows).filled()
 
