@@ -91,6 +91,12 @@ def test_correct_labels_make_split_a_promise_about_the_true_label_and_progress_c
     assert seen == [(1, 2), (2, 2)]
 
 
+def test_names_of_guarantees_in_capitals_take_the_delta_too(data):
+    probs, _, noisy = data
+    (row,) = nacp.compare(probs, noisy, noise=0.2, guarantees=["PAC"], scores=["hps"], delta=0.3).rows
+    assert "at least 70% of calibration sets" in row.promise
+
+
 def test_the_table_has_a_line_for_each_row_and_every_sentence_once(data, found):
     lines, sentences = (part.splitlines() for part in on_one_line(found).split("\n\n"))
     said = dict(reversed(sentence.split(": ", 1)) for sentence in sentences)

@@ -120,8 +120,8 @@ class Comparison(Printout):
             scores = {score: score for score in scores}
         # With all columns the table would be wider than 80 characters.
         shown = [len(scores) > 1, True, audited, not (audited and tested), True, audited, tested, True]
-        names = "score guarantee labels threshold estimate by+checked coverage mean+size"
-        table = [[name.replace("+", " ") for name in names.split()]]
+        names = "score, guarantee, labels, threshold, estimate, by checked, coverage, mean size"
+        table = [names.split(", ")]
         for row in self.rows:
             numbers = row.threshold, row.estimate, row.checked_estimate, row.coverage, row.mean_size
             forms = ".6g", ".4f", ".4f", ".4f", ".2f"
@@ -291,10 +291,10 @@ def compare(
 
 def _with_delta(guarantee: str | Guarantee, delta: float | None) -> Guarantee:
     """Return the guarantee of a name, with the given delta if it takes one."""
+    found = as_guarantee(guarantee)
     if isinstance(guarantee, Guarantee):
-        return guarantee
-    takes = guarantee in GUARANTEES and GUARANTEES[guarantee].takes_delta()
-    return as_guarantee(guarantee, (_DELTA if delta is None else delta) if takes else None)
+        return found
+    return found.with_options(delta=_DELTA if delta is None else delta)
 
 
 @dataclass(frozen=True, eq=False)
