@@ -1,23 +1,18 @@
 """Several labels per item: Dawid and Skene's model by its definition, agreement, checked items, commands."""
 
-import csv
-import json
 import math
 from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
-from typer.testing import CliRunner
 
 import nacp
-from nacp.cli.main import app
 from nacp.estimation import accuracy_by_annotator
 from nacp.estimation.votes import open_votes
 from nacp.labels import from_matrix, read
 from nacp.stats.dawid_skene import dawid_skene, pooled
-
-run = CliRunner().invoke
+from tests.cli.command_line import done, printed_json, write
 
 
 def crowd(seed, n=300, k=3, rates=(0.1, 0.3, 0.5), missing=0.2):
@@ -204,13 +199,11 @@ def export(tmp_path, monkeypatch):
     np.save("true.npy", true)
     (tmp_path / "names.txt").write_text("\n".join(names))
     (tmp_path / "items.txt").write_text("\n".join(f"item-{i}" for i in range(n)))
-    with open("answers.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["task", "worker", "label", "gold"])
-        for i in rng.permutation(n):
-            for who, rate in zip("xyz", (0.1, 0.2, 0.6), strict=True):
-                label = nacp.UniformNoise(rate).sample([true[i]], 3, rng)[0]
-                writer.writerow([f"item-{i}", who, names[label], names[true[i]] if i % 4 == 0 else ""])
+    rows = [["task", "worker", "label", "gold"]]
+    for i, (who, rate) in product(rng.permutation(n), zip("xyz", (0.1, 0.2, 0.6), strict=True)):
+        label = nacp.UniformNoise(rate).sample([true[i]], 3, rng)[0]
+        rows.append([f"item-{i}", who, names[label], names[true[i]] if i % 4 == 0 else ""])
+    write("answers.csv", rows)
     return tmp_path
 
 
@@ -226,15 +219,9 @@ def test_an_interval_holds_the_share_it_is_of():
         assert 0 <= row.low <= row.accuracy <= row.high <= 1
 
 
-def said(*arguments):
-    result = run(app, list(map(str, arguments)))
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 def test_from_an_export_to_a_calibration(export):
     given = ("noise", "annotators", "answers.csv", "--classes", "names.txt", "--model", "annotators")
-    text = said(*given, "--labels", "labels.npz", "--items", "items.txt")
+    text = done(*given, "--labels", "labels.npz", "--items", "items.txt")
     assert (
         "Written: noise.json, for nacp calibrate --noise noise.json\nWritten: labels.npz, the labels" in text
     )
@@ -243,12 +230,12 @@ def test_from_an_export_to_a_calibration(export):
     table = read("answers.csv")
     estimate = nacp.noise_from_annotators(table, classes=names, model="annotators")
     assert nacp.estimation.load("noise.json").noise == estimate.noise
-    said("calibrate", "probs.npy", "labels.npz", "--noise", "noise.json", "--classes", "names.txt")
+    done("calibrate", "probs.npy", "labels.npz", "--noise", "noise.json", "--classes", "names.txt")
     items = [f"item-{i}" for i in range(300)]
     found = nacp.calibrate(np.load("probs.npy"), table.matrix(items), noise=estimate, classes=names)
     assert nacp.load("cal.json").threshold == found.threshold
-    said(*given, "--labels", "labels.csv", "--items", "items.txt")
-    said(
+    done(*given, "--labels", "labels.csv", "--items", "items.txt")
+    done(
         "calibrate", "probs.npy", "labels.csv:vote", "--clean", "labels.csv:checked", "--classes", "names.txt"
     )
     votes, clean = table.votes(items), table.clean(items)
@@ -257,22 +244,20 @@ def test_from_an_export_to_a_calibration(export):
     assert found.checked == 75
     # The noise is of single labels; votes are wrong less often.
     for command in ("calibrate", "compare", "report"):
-        refused = run(
-            app, [command, "probs.npy", "labels.csv:vote", "--noise", "noise.json", "--classes", "names.txt"]
-        )
-        assert refused.exit_code == 2
-        assert "labels.csv:vote holds votes, and noise.json is the noise of single labels" in refused.output
-    said("calibrate", "probs.npy", "labels.csv:vote", "--noise", "0.1", "--classes", "names.txt")
+        given = ("probs.npy", "labels.csv:vote", "--noise", "noise.json", "--classes", "names.txt")
+        refused = "labels.csv:vote holds votes, and noise.json is the noise of single labels"
+        assert refused in done(command, *given, code=2)
+    done("calibrate", "probs.npy", "labels.csv:vote", "--noise", "0.1", "--classes", "names.txt")
 
 
 def test_the_command_line_as_json(export):
-    given = ("noise", "annotators", "answers.csv", "--classes", "names.txt", "--json")
-    document = json.loads(said(*given))
+    given = ("noise", "annotators", "answers.csv", "--classes", "names.txt")
+    document = printed_json(*given)
     expected = accuracy_by_annotator(read("answers.csv"), classes=["cat", "dog", "eel"])
     assert document["annotators"] == [row._asdict() for row in expected.rows]
     rows = [line.split(",")[:3] for line in (export / "answers.csv").read_text().splitlines()]
     (export / "answers.csv").write_text("".join(",".join(row) + "\n" for row in rows))
-    rows = json.loads(said(*given, "--expert", "x"))["annotators"]
+    rows = printed_json(*given, "--expert", "x")["annotators"]
     assert sorted((row["annotator"], row["gold"]) for row in rows) == [("y", 300), ("z", 300)]
 
 
@@ -289,9 +274,8 @@ def test_the_command_line_as_json(export):
     ],
 )
 def test_the_command_line_refuses(export, options, message):
-    result = run(app, ["noise", "annotators", "answers.csv", "--classes", "names.txt", *options.split()])
-    assert result.exit_code == 2
-    assert message in result.stderr
+    given = ["noise", "annotators", "answers.csv", "--classes", "names.txt"]
+    assert message in done(*given, *options.split(), code=2)
     assert not (export / "noise.json").exists()
 
 
@@ -300,11 +284,11 @@ def test_a_column_for_each_annotator_keeps_names_and_ids(export, labels):
     rows = [f"pic-{i}," + ",".join([labels[i % 3]] * 3) for i in range(60)]
     (export / "wide.csv").write_text("\n".join(["id,Ann,Bob,Cid", *rows]))
     (export / "order.txt").write_text("".join(f"pic-{i}\n" for i in reversed(range(60))))
-    given = ("noise", "annotators", "wide.csv", "--classes", "names.txt", "--json", "--labels", "labels.csv")
-    assert [row["annotator"] for row in json.loads(said(*given))["annotators"]] == ["Ann", "Bob", "Cid"]
+    given = ("noise", "annotators", "wide.csv", "--classes", "names.txt", "--labels", "labels.csv")
+    assert [row["annotator"] for row in printed_json(*given)["annotators"]] == ["Ann", "Bob", "Cid"]
     assert (export / "labels.csv").read_text().splitlines()[1] == "pic-0,cat,cat,"
-    rows = json.loads(said(*given, "--expert", "Cid", "--items", "order.txt"))["annotators"]
+    rows = printed_json(*given, "--expert", "Cid", "--items", "order.txt")["annotators"]
     assert [(row["annotator"], row["gold"]) for row in rows] == [("Ann", 60), ("Bob", 60)]
     assert (export / "labels.csv").read_text().splitlines()[1] == "pic-59,eel,eel,eel"
-    result = run(app, [*given, "--expert", "Dan"])
-    assert "--expert is 'Dan', and the annotators are Ann, Bob, Cid" in result.stderr
+    refused = done(*given, "--expert", "Dan", code=2)
+    assert "--expert is 'Dan', and the annotators are Ann, Bob, Cid" in refused

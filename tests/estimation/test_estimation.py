@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 
@@ -10,18 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from typer.testing import CliRunner
 
 import nacp
-from nacp.cli import app
 from nacp.errors import InputError
 from nacp.estimation.annotators import pair_distribution
 from nacp.estimation.audit import row_radii
 from nacp.files import sealed
 from nacp.noise import as_noise
 from nacp.wrapping import on_one_line
+from tests.cli import command_line
 
 GROUPS = ["a", "a", "a", "b", "b", "c"]
+done = partial(command_line.done, "noise")
 
 
 def binomial_test(count, runs, share):
@@ -427,12 +428,6 @@ def files(tmp_path, monkeypatch):
         Path(f"{name}-noisy.csv").write_text("".join(f"{cell}\n" for cell in cells[:, 0]))
     Path("classes.txt").write_text("ant\nbee\ncat\ndog\n")
     return probs, true, labels
-
-
-def done(*arguments, code=0):
-    result = CliRunner().invoke(app, ["noise", *arguments])
-    assert result.exit_code == code, result.output
-    return result.output
 
 
 @pytest.mark.parametrize("kind", ["npy", "numbers", "names"])

@@ -7,10 +7,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import nacp
-from nacp.cli.main import app
 from nacp.errors import InputError
 from nacp.labels import (
     GivenLabel,
@@ -22,6 +20,7 @@ from nacp.labels import (
     from_records,
     read,
 )
+from tests.cli.command_line import done, printed_json
 
 # Two items; Ann and Bob labelled both, and the second was checked.
 GIVEN = (
@@ -241,13 +240,10 @@ def test_lists_without_annotators_do_not_say_whose_labels_they_are(tmp_path, mon
     assert named.named
     (tmp_path / "lists.jsonl").write_text("\n".join(map(json.dumps, lists)))
     given = ["noise", "annotators", "lists.jsonl", "--k", "3"]
-    result = CliRunner().invoke(app, [*given, "--json", "--labels", "labels.csv"])
-    assert result.exit_code == 0
-    assert "lists.jsonl does not say whose labels they are" in result.stderr
-    assert json.loads(result.stdout)["annotators"] == []
-    for options, word in ((["--model", "annotators"], "--model"), (["--expert", "0"], "--expert")):
-        result = CliRunner().invoke(app, [*given, *options])
-        assert (result.exit_code, result.stderr.startswith(f"Error: {word} is")) == (2, True)
+    assert "lists.jsonl does not say whose labels they are" in done(*given, "--labels", "labels.csv")
+    assert printed_json(*given)["annotators"] == []
+    for option, value in (("--model", "annotators"), ("--expert", "0")):
+        assert done(*given, option, value, code=2).startswith(f"Error: {option} is")
 
 
 @pytest.mark.parametrize("records", RECORDS.values(), ids=RECORDS)
@@ -306,11 +302,7 @@ ROW, CHOICES = {"task": 1, "worker": 1, "label": 0}, {"task": 1, "worker": 1}
         ([CHOICES | {"Answer.a": 0, "Answer.b": 5}], {}, "it may be 'Answer.a', 'Answer.b'"),
         ([ROW, {"worker": 1, "label": 0}], {}, "has no 'task' in record 1"),
         ([ROW, {"task": 2, "label": 0}], {}, "whose label it is in record 1"),
-        (
-            [{"task": 1, "annotators": ["a"], "labels": [0, 1]}],
-            {},
-            "as many annotators as labels in rec",
-        ),
+        ([{"task": 1, "annotators": ["a"], "labels": [0, 1]}], {}, "as many annotators as labels in rec"),
         ([{"task": 1, "annotations": [{"label": 0}]}], {}, "does not say whose labels they are in record 0"),
         ([ROW | {"label": 0.5}], {}, "must have one label in record 0.*; found 0.5"),
         ([ROW | {"label": {"a": 0.5}}], {}, "must have one label in record 0"),

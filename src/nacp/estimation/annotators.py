@@ -178,9 +178,8 @@ def pair_distribution(most: int, k: int) -> Callable[[float, int], Floats]:
 
 def _pairs_among(m: int, classes: int) -> Floats:
     """Return the distribution of the number of agreeing pairs among m labels drawn uniformly from classes."""
-    states: dict[tuple[int, ...], float] = {
-        (): 1.0
-    }  # the probabilities of the sizes of groups of equal labels
+    # The probabilities of the sizes of groups of equal labels.
+    states: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(m):
         grown: dict[tuple[int, ...], float] = defaultdict(float)
         for sizes, share in states.items():

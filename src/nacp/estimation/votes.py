@@ -11,14 +11,7 @@ from nacp.audit.checked_labels import open_clean
 from nacp.checks import check_count
 from nacp.errors import InputError
 from nacp.labels import LabelTable
-from nacp.points import (
-    check_classes,
-    is_missing,
-    number_table,
-    open_table,
-    plain_array,
-    present_labels,
-)
+from nacp.points import check_classes, is_missing, number_table, open_table, plain_array, present_labels
 from nacp.stats.dawid_skene import DawidSkene, dawid_skene
 from nacp.stats.intervals import exact_share
 
