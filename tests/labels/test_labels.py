@@ -1,6 +1,5 @@
 """Exports of labelling tools: every format gives the same table; what is unclear is refused."""
 
-import csv
 import gzip
 import json
 
@@ -21,6 +20,7 @@ from nacp.labels import (
     read,
 )
 from tests.cli.command_line import done, printed_json
+from tests.cli.command_line import write as write_csv
 
 # Two items; Ann and Bob labelled both, and the second was checked.
 GIVEN = (
@@ -523,11 +523,8 @@ def test_label_studios_csv_is_its_short_json(tmp_path):
     ]
     entries[0]["kind"] = {"choices": ["cat"]}
     (tmp_path / "short.json").write_text(json.dumps(entries))
-    with (tmp_path / "short.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(list(start))
-        for entry in entries:
-            writer.writerow([json.dumps(cell) if isinstance(cell, dict) else cell for cell in entry.values()])
+    cells = [[json.dumps(c) if isinstance(c, dict) else c for c in entry.values()] for entry in entries]
+    write_csv(tmp_path / "short.csv", [list(start), *cells])
     for options in ({}, {"item": "image", "control": "kind"}):
         short, table = (read(tmp_path / f"short.{kind}", **options) for kind in ("json", "csv"))
         assert [str(each) for each in table.items] == [str(each) for each in short.items]

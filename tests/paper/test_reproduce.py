@@ -108,7 +108,7 @@ def test_cells_that_no_network_could_change(data, tmp_path):
     """Noisy-CP at k (0.9 - 0.8 F^c)/0.2, NR-CP at the target, full sets if the correction exceeds 0.1."""
     run = Run(splits=20)
     settings = [s for s in experiments.table1(run).settings if s.source.name == data and s.score != "raps"]
-    rows = run_experiment(Experiment("some", "Some", settings), run)
+    rows = run_experiment(Experiment("Some", settings), run)
     assert len(rows) == 2 * 6
     for row in rows:
         n, k = row.n, row.k
@@ -190,7 +190,7 @@ def test_files_have_titles_and_the_same_ids_and_the_difference_from_the_paper(fo
     assert "paper_size" in table1[0]
     assert "size_diff_sd" not in table1[0]  # not the paper's network
     twin = experiments.table1(Run(splits=3)).settings[0]
-    experiment = Experiment("some", "Some", [twin], versus_paper=True)
+    experiment = Experiment("Some", [twin], versus_paper=True)
     for row in run_experiment(experiment, Run(splits=3)):
         spread = math.hypot(row.size_sd, row.paper_size_sd)
         assert row.size_diff_sd * spread == pytest.approx(row.size - row.paper_size)
@@ -211,7 +211,7 @@ def test_labels_that_people_gave_are_used_as_they_are(folder, tmp_path):
     run = Run(folder, 3)
     settings = experiments.sweep_matrix(run).settings
     assert [s.human for s in settings if s.source.name == "some"] == [None, None, "kind", None]
-    experiment = Experiment("some", "Some", [s for s in settings if s.human])
+    experiment = Experiment("Some", [s for s in settings if s.human])
     by_method = {row.method: row for row in run_experiment(experiment, run)}
     assert by_method["NR-CP"].size == pytest.approx(by_method["CP (oracle)"].size, abs=0.05)
     assert by_method["Noisy-CP"].size == by_method["CP (oracle)"].size

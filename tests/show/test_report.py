@@ -311,15 +311,14 @@ class TestInTheBrowser:
             assert row.endswith(f"){values[place]:.4f}")
 
     @pytest.mark.parametrize("step", [0, 9, 30])
-    def test_the_slider_shows_what_calibrate_gives_for_that_alpha(self, page, step):
+    def test_the_slider_shows_what_calibrate_gives_for_that_alpha(self, page, report, step):
         slide(page, step)
-        alpha = sorted([*ALPHAS, 0.125])[step]
-        cal = quiet_calibrate(alpha=alpha, score="raps")
-        sets = cal.predict_set(data()[2])
-        assert float(shown(page, "alpha")) == alpha
-        assert float(shown(page, "asked")) == pytest.approx(1 - alpha)
+        found = report.contents.steps[step]
+        cal = found.calibration
+        assert float(shown(page, "alpha")) == cal.alpha
+        assert float(shown(page, "asked")) == pytest.approx(1 - cal.alpha)
         assert float(shown(page, "estimate")) == pytest.approx(cal.estimate, abs=5e-5)
-        assert float(shown(page, "size")) == pytest.approx(sets.sizes.mean(), abs=0.005)
+        assert float(shown(page, "size")) == pytest.approx(found.mean_size, abs=0.005)
         if math.isinf(cal.threshold):
             assert shown(page, "threshold") == "none"
             assert cal.obstacle[1:] in shown(page, "obstacle")
@@ -327,12 +326,12 @@ class TestInTheBrowser:
             assert float(shown(page, "threshold")) == pytest.approx(cal.threshold, rel=1e-5)
         bars = page.execute_script("return [...document.querySelectorAll('.count')].map(e => e.textContent)")
         counts = [int(count.replace(",", "")) for count in bars]
-        assert (counts[1], sum(counts)) == ((sets.sizes == 1).sum(), len(sets))
+        assert (counts[1], sum(counts)) == ((found.sizes == 1).sum(), len(found.sizes))
         visible = page.execute_script(
             "return [...document.querySelectorAll('[data-sample]')].map("
             "s => s.querySelectorAll('.set li:not(.out)').length)"
         )
-        assert visible == np.minimum(sets.sizes[:3], 30).tolist()
+        assert visible == np.minimum(found.sizes[:3], 30).tolist()
 
     def test_classes_are_found_by_name(self, page):
         search = page.find_element("id", "search")

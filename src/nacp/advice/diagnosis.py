@@ -421,8 +421,9 @@ def _check_claim(sample: Sample, cal: Calibration, audit: Audit, level: float) -
 
 
 def _deal(n: int, audit: Audit, seed: int) -> tuple[Ints, Ints, Ints]:
-    """Divide all rows at random: those that choose the threshold, the checked ones that are compared, and
-    those with which these are compared. The first are unchecked, as far as there are enough.
+    """Divide all rows at random into those that choose the threshold, checked ones, and others.
+
+    The last two are compared. Checked rows choose the threshold only if there are too few others.
     """
     rng = np.random.default_rng(seed)
     checked = audit.rows[audit.random_part(rng)]

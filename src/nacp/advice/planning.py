@@ -192,10 +192,10 @@ def plan(
     excess : float, default=0.01
         Also find the number of points, or of checked labels, with this excess.
     checked : int, optional
-        The number of labels to plan to check; by default 300, or n. For checked labels alone the excess is
-        exact: that of the binomial test, for scores without ties. Beside noisy labels, and for labels chosen
-        by `choose_audit`, it is a limit for many labels, and depends on the share of wrong labels under
-        `noise`.
+        The number of labels to plan to check; by default 300, or n if that is less. For checked labels alone
+        the excess is exact: that of the binomial test, for scores without ties. Beside noisy labels, and for
+        labels chosen by `choose_audit`, it is a limit for many labels, and depends on the share of wrong
+        labels under `noise`.
     groups : mapping or array, optional
         The groups that are to have a promise each: a mapping from a group to its share of the points, such as
         ``{"north": 0.2, "south": 0.8}``; or, as in `calibrate`, an array with the group of each row (its

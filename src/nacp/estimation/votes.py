@@ -87,7 +87,7 @@ class Votes(NamedTuple):
 
 
 def _agreeing(table: Ints) -> tuple[Ints, Ints]:
-    """Count for each annotator the items in which he agrees with another, and those with another label."""
+    """Count for each annotator in how many items another label agrees, and how many items have another."""
     there = table >= 0
     number = np.count_nonzero(there, axis=1)
     table, there, number = table[number > 1], there[number > 1], number[number > 1]

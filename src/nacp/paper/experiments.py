@@ -90,7 +90,6 @@ class Setting:
 class Experiment:
     """Settings under one title; `versus_paper` if the paper prints the same."""
 
-    name: str
     title: str
     settings: list[Setting]
     versus_paper: bool = False
@@ -231,13 +230,13 @@ def moments_of(values: Floats) -> Moments:
     return Moments(float(values.mean()), float(values.std()))
 
 
-def _versus_paper(name: str, title: str, run: Run, sources: list[Source]) -> Experiment:
+def _versus_paper(title: str, run: Run, sources: list[Source]) -> Experiment:
     noise = UniformNoise(RATE)
     settings = [
         Setting(source, score, noise, run.splits, methods_under(noise, source.priors), rate=RATE)
         for source, score in product(sources, printed.SCORES)
     ]
-    return Experiment(name, run.titled(title), settings, versus_paper=True)
+    return Experiment(run.titled(title), settings, versus_paper=True)
 
 
 def _swept_setting(run: Run, source: Source, noise: Noise, label: str, rate: float | None = None) -> Setting:
@@ -247,7 +246,7 @@ def _swept_setting(run: Run, source: Source, noise: Noise, label: str, rate: flo
 
 def table1(run: Run) -> Experiment:
     """Return Table 1: data sets, scores and methods."""
-    return _versus_paper("table1", "Table 1: data sets, scores and methods", run, run.sources())
+    return _versus_paper("Table 1: data sets, scores and methods", run, run.sources())
 
 
 def table3(run: Run) -> Experiment:
@@ -255,7 +254,7 @@ def table3(run: Run) -> Experiment:
     sources = run.sources(printed.TABLE3, "imagenet")
     if not sources:
         raise NothingToRun("Table 3 is about ImageNet, and no file in the folder has a name that begins so")
-    return _versus_paper("table3", "Table 3: networks on ImageNet", run, sources)
+    return _versus_paper("Table 3: networks on ImageNet", run, sources)
 
 
 def sweep_noise(run: Run) -> Experiment:
@@ -264,7 +263,7 @@ def sweep_noise(run: Run) -> Experiment:
         _swept_setting(run, source, UniformNoise(rate), f"ε = {rate:g}", rate)
         for source, rate in product(run.sources(), RATES)
     ]
-    return Experiment("sweep-noise", run.titled("Beyond the paper: the noise rate, HPS"), settings)
+    return Experiment(run.titled("Beyond the paper: the noise rate, HPS"), settings)
 
 
 def sweep_size(run: Run) -> Experiment:
@@ -275,8 +274,7 @@ def sweep_size(run: Run) -> Experiment:
         for n in sorted({half, *(n for n in CALIBRATION_SIZES if n < half)}):
             setting = _swept_setting(run, source, UniformNoise(RATE), f"n = {n:,}", RATE)
             settings.append(replace(setting, calibration=n))
-    title = run.titled("Beyond the paper: the number of calibration points, HPS")
-    return Experiment("sweep-size", title, settings)
+    return Experiment(run.titled("Beyond the paper: the number of calibration points, HPS"), settings)
 
 
 def sweep_matrix(run: Run) -> Experiment:
@@ -293,8 +291,7 @@ def sweep_matrix(run: Run) -> Experiment:
             label = ("drawn from a human matrix" if noisy is None else "human labels") + f" {name}".rstrip()
             setting = _swept_setting(run, source, noise, label)
             settings.append(setting if noisy is None else replace(setting, human=name))
-    title = run.titled("Beyond the paper: noise that is not uniform, HPS")
-    return Experiment("sweep-matrix", title, settings)
+    return Experiment(run.titled("Beyond the paper: noise that is not uniform, HPS"), settings)
 
 
 def guarantees(run: Run) -> Experiment:
@@ -306,8 +303,7 @@ def guarantees(run: Run) -> Experiment:
         methods = [*paper, *our_methods(), aware(as_guarantee("pac", 0.05), "pac, δ = 0.05")]
         splits = min(run.splits, DIRECT_SPLITS)
         settings.append(Setting(source, SWEEP_SCORE, noise, splits, methods, f"ε = {RATE:g}", RATE))
-    title = run.titled("Beyond the paper: guarantees with less excess, HPS, δ = 0.001")
-    return Experiment("guarantees", title, settings)
+    return Experiment(run.titled("Beyond the paper: guarantees with less excess, HPS, δ = 0.001"), settings)
 
 
 EXPERIMENTS: dict[str, Callable[[Run], Experiment]] = {
