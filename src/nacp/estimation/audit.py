@@ -7,7 +7,7 @@ docs/guarantees.md, S1.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,6 @@ from nacp.points import check_classes, check_labels
 from nacp.stats.intervals import Kinds, exact_interval, exact_share
 
 Model = Literal["auto", "uniform", "groups", "matrix"]
-
 _LEVEL = 0.01  # of the test that may refute one rate
 _DRAWS = 199  # of the null distribution of that test
 _INSTEAD = "as clean labels of calibration points, the same labels need no noise model"
@@ -81,7 +80,7 @@ def noise_from_audit(
     True
     """
     check_fraction("confidence", confidence)
-    check_choice("model", model, ("auto", "uniform", "groups", "matrix"))
+    check_choice("model", model, get_args(Model))
     check_count("random_state", random_state)
     k, remark = number_of_classes(k, classes, noisy, clean)
     given = 0 if groups is None else len(groups)
@@ -263,6 +262,7 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
     )
     if not seen.all():
         why += f"; {np.count_nonzero(~seen):,} classes were never audited, so the radius promises nothing"
+    low, high = exact_share(np.array(wrong), np.array(audit.n), (1 - confidence) / 2)
     try:
         noise = MatrixNoise(matrix, min(float(radii.max()), 1 - 1e-9), confidence)
     except InputError as error:
@@ -276,7 +276,7 @@ def _matrix(audit: _Audit, confidence: float, why: str) -> NoiseEstimate:
     return NoiseEstimate(
         noise=noise,
         rate=wrong / audit.n,
-        interval=exact_interval(wrong, lambda r: [(np.array([1 - r, r]), audit.n)], confidence),
+        interval=(float(low), float(high)),
         confidence=confidence,
         wrong=wrong / audit.n,
         n=audit.n,
@@ -294,16 +294,14 @@ def row_radii(counts: Floats, level: float) -> Floats:
     The smaller of two, each of which fails with probability at most half of `level`: that of Weissman et al.
     (2003), and the sum over the observed cells of the frequency minus its Clopper-Pearson lower bound.
     """
-    from scipy.special import betaincinv
-
     k = counts.shape[1]
     totals = np.maximum(counts.sum(axis=1), 1)
     subsets = k * np.log(2) + np.log1p(-(2.0 ** (1 - k)))
     weissman = np.sqrt((subsets + np.log(2 / level)) / (2 * totals))
     seen = counts > 0
     lowest = np.zeros_like(counts)
-    left = np.broadcast_to(totals[:, None], counts.shape)[seen] - counts[seen] + 1
-    lowest[seen] = betaincinv(counts[seen], left, level / (2 * k))
+    trials = np.broadcast_to(totals[:, None], counts.shape)
+    lowest[seen], _ = exact_share(counts[seen], trials[seen], level / (2 * k))
     cells = (counts / totals[:, None] - lowest).sum(axis=1)
     cells[counts.sum(axis=1) == 0] = 1.0
     found: Floats = np.minimum(np.minimum(weissman, cells), 1.0)
