@@ -75,21 +75,6 @@ def test_a_group_rate_is_a_sum_over_groups_of_different_sizes():
     assert tail(high, range(2)) == pytest.approx(0.025, abs=1e-7)
 
 
-@pytest.mark.parametrize("groups", [None, GROUPS], ids=["uniform", "groups"])
-def test_the_exact_interval_of_an_audit_covers(groups):
-    k, n, runs, rate = 6, 150, 80, 0.3
-    noise = nacp.UniformNoise(rate) if groups is None else nacp.GroupNoise(groups, rate)
-    rng = np.random.default_rng(0)
-    inside = 0
-    for _ in range(runs):
-        clean = rng.integers(k, size=n)
-        model = "uniform" if groups is None else "groups"
-        found = nacp.noise_from_audit(noise.sample(clean, k, rng), clean, k=k, model=model, groups=groups)
-        inside += found.interval[0] <= rate <= found.interval[1]
-    assert binomial_test(inside, runs, 0.95) > 1e-4
-    assert inside < runs  # an interval that never fails is too wide to be this one
-
-
 def test_the_radius_holds_for_all_rows_at_once_and_is_the_smaller_of_two_bounds():
     rng = np.random.default_rng(1)
     k, runs, fails = 5, 400, 0
@@ -361,14 +346,11 @@ def test_a_group_model_with_an_interval_needs_both_ends_to_pass():
             "the group of each of the 2 classes; found 0",
         ),
         (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=2, groups=[1]), "each of the 2 classes; found 1"),
-        (lambda: nacp.noise_from_audit([1, 0], [0, 1], k=2, model="uniform"), "cannot be excluded"),
         (lambda: nacp.noise_from_audit([0, 2], [0, 1], k=3, model="groups", groups="aab"), "1 of 2 labels"),
         (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=1), "k must be a whole number of at least 2"),
         (lambda: nacp.noise_from_audit([0, 1], [0, 1], k=3, classes=["a", "b"]), "classes holds 2 names"),
         (lambda: nacp.noise_from_annotators([[0], [1]]), "with two or more"),
-        (lambda: nacp.noise_from_annotators([[0, -1], [-1, 1]]), "no item with two labels"),
         (lambda: nacp.noise_from_annotators([[0, 1], [1, 0]]), "nothing can be said"),
-        (lambda: nacp.noise_from_annotators([[0, 0.5]]), "whole numbers"),
         (lambda: nacp.noise_from_annotators([[0, np.inf]]), "whole numbers"),
         (lambda: nacp.noise_from_audit([0, np.inf], [0, 1]), "noisy must be whole numbers"),
         (lambda: nacp.noise_from_audit([0, 1], [0, None]), "clean has no label in row 1"),

@@ -89,7 +89,6 @@ def minimal():
 
 
 def test_label_studios_json_min():
-    assert cells(from_label_studio(minimal(), item="key")) == UNCHECKED
     shuffled = [dict(sorted(entry.items())) for entry in minimal()]
     with pytest.raises(InputError, match="control is not given; it may be 'key', 'kind', 'text'"):
         from_label_studio(shuffled)
@@ -251,20 +250,6 @@ def test_records_of_many_shapes(records):
     assert cells(from_records(records)) == UNCHECKED
 
 
-def test_records_whose_columns_are_named():
-    rows = long_rows("x", "y", "z")
-    assert cells(from_records(rows, item="x", annotator="y", label="z")) == UNCHECKED
-    wide = [{"key": "a", "Ann": "cat", "Bob": "dog"}, {"key": "b", "Ann": "dog", "Bob": "dog"}]
-    assert cells(from_records(wide, label=["Ann", "Bob"])) == UNCHECKED
-
-
-def test_true_labels_in_a_column():
-    rows = [row | {"gold": "cat" if row["task"] == "b" else None} for row in long_rows()]
-    assert cells(from_records(rows)) == EXPECTED
-    rows = [row | {"truth": "cat" if row["task"] == "b" else ""} for row in long_rows()]
-    assert cells(from_records(rows, checked="truth")) == EXPECTED
-
-
 @pytest.mark.parametrize("column", ["checked", "is_gold", "ground_truth"])
 def test_a_column_that_says_which_labels_were_checked(column):
     rows = [row | {column: False} for row in long_rows()]
@@ -404,7 +389,7 @@ def write(path, content):
 
 
 LONG = "task,worker,label,gold\na,Ann,cat,\na,Bob,dog,\nb,Ann,dog,cat\nb,Bob,dog,cat\n"
-NAMED = {"item": "x", "annotator": "y", "label": "z"}
+NAMED = {"item": "x", "annotator": "y", "label": "z", "checked": "t"}
 MODEL = {("a", "llm", "cat")}
 LINES = "\n".join(json.dumps(each) for each in json.loads(FEEDBACK))
 ONE = {("a", "Ann", "cat"), ("a", "Bob", "dog")}
@@ -420,7 +405,7 @@ FILES = {
     "long.csv": (LONG, {}, EXPECTED),
     "long.tsv": (LONG.replace(",", "\t"), {}, EXPECTED),
     "semicolons.csv": ("\ufeff" + LONG.replace(",", ";"), {}, EXPECTED),
-    "named.csv": (LONG.replace("task,worker,label", "x,y,z"), NAMED, EXPECTED),
+    "named.csv": (LONG.replace("task,worker,label,gold", "x,y,z,t"), NAMED, EXPECTED),
     "wide.csv": ("id,Ann,Bob\na,cat,dog\nb,dog,dog\n", {}, UNCHECKED),
 }
 
