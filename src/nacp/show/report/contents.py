@@ -28,6 +28,7 @@ from nacp.wrapping import on_one_line
 
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 31))
 """The stops of the slider, besides the alpha that was asked for."""
+_POINTS = "probs", "labels", "noise", "clean", "audit", "classes", "normalize", "from_logits"
 _SAMPLES = 8
 _MOST_LABELS = 30  # that are listed of one row
 _CURVE_POINTS = 300
@@ -104,58 +105,35 @@ class Contents:
         return np.bincount(places, minlength=len(self.ranges[0]) + 1)[1:]
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
-    """What a report is made from: points, test points, and the options of `calibrate` but for alpha.
-
-    `sources` are its options `noise`, `clean` and `audit`. `saved` is the calibration that the report is
-    about, if it was made before.
-    """
-
-    probs: ArrayLike
-    labels: ArrayLike
-    sources: dict[str, Any]
-    test_probs: ArrayLike | None
-    test_labels: ArrayLike | None
-    options: dict[str, Any]
-    saved: Calibration | None = None
-
-    def calibrate(self, **options: Any) -> Any:
-        return calibrate(self.probs, self.labels, **self.sources, **self.options, **options)
-
-    @property
-    def row_options(self) -> dict[str, Any]:
-        """The options of `calibrate` that say how rows are read."""
-        return {name: self.options[name] for name in ("classes", "normalize", "from_logits")}
-
-
 def gather(
-    given: Given,
+    given: dict[str, Any],
     alpha: float,
+    saved: Calibration | None,
+    test_probs: ArrayLike | None,
+    truth: ArrayLike | None,
     samples: Sequence[int] | None,
     descriptions: Sequence[str] | None,
     say: Callable[[str], None],
 ) -> Contents:
-    """Compute what a report shows."""
-    noise, clean, labels, truth = (
-        given.sources["noise"],
-        given.sources["clean"],
-        given.labels,
-        given.test_labels,
-    )
-    if clean is not None and labels is None:
+    """Compute what a report shows.
+
+    `given` holds the arguments of `calibrate` but for alpha, `saved` is the calibration that the report is
+    about if it was made before, and `truth` holds the true labels of the test points.
+    """
+    points = {name: given[name] for name in _POINTS}
+    probs, labels, noise = given["probs"], given["labels"], given["noise"]
+    if given["clean"] is not None and labels is None:
         raise InputError("labels", "must be given: a report is about noisy labels, too")
-    if truth is not None and given.test_probs is None:
+    if truth is not None and test_probs is None:
         raise InputError("test_labels", "needs test_probs, the probabilities of the same points")
     alphas = sorted({*ALPHAS, alpha})
-    chosen = alphas.index(alpha)
+    chosen, tested = alphas.index(alpha), test_probs is not None
     say("calibrating for every alpha of the slider")
-    cals: list[Calibration] = given.calibrate(alpha=alphas)
-    if given.saved is not None:
-        cals[chosen] = _same(given.saved, cals[chosen])
-    cal, tested = cals[chosen], given.test_probs is not None
-    shown, name = (given.probs, "probs") if given.test_probs is None else (given.test_probs, "test_probs")
-    rows = cal.open_rows(shown, name)
+    cals: list[Calibration] = calibrate(**given, alpha=alphas)
+    if saved is not None:
+        cals[chosen] = _same(saved, cals[chosen])
+    cal = cals[chosen]
+    rows = cal.open_rows(probs) if test_probs is None else cal.open_rows(test_probs, "test_probs")
     chosen_rows = _check_samples(samples, rows.n)
     if descriptions is not None and len(descriptions) != rows.n:
         problem = f"must have one text for each of {rows.n:,} points"
@@ -163,9 +141,7 @@ def gather(
     say("measuring the sets")
     by_model = not isinstance(noise, Unsaid)
     comparison = compare(
-        given.probs,
-        labels,
-        **given.sources,
+        **points,
         alpha=alpha,
         delta=cal.guarantee.delta,
         scores=[cal.score],
@@ -174,30 +150,28 @@ def gather(
             for name, kind in GUARANTEES.items()
             if by_model or kind.takes_checked or kind.only_as_given
         ],
-        test_probs=given.test_probs,
+        test_probs=test_probs,
         test_labels=truth,
         random_state=cal.random_state,
-        crossing=given.options["crossing"],
-        **given.row_options,
+        crossing=given["crossing"],
     )
     scored = None
-    if clean is not None:
-        known = given.sources | given.row_options
-        scored = ScoredPoints.of(given.probs, labels, cal.score, cal.random_state, **known)
+    if given["clean"] is not None:
+        scored = ScoredPoints.of(**points, score=cal.score, seed=cal.random_state)
     say("coverage by class, and whether the noise model can be right")
     moves = cal.noise is not None and cal.noise.error_rate(cal.k) > 0
     return Contents(
         steps=_steps(cals, rows, truth),
         chosen=chosen,
         curve=_curve(cals, cal, scored),
-        classes=_by_class(given, cal, rows, scored),
+        classes=_by_class(given, cal, rows, truth, scored),
         samples=tuple(_samples(cal, rows, chosen_rows, descriptions, truth if tested else labels)),
         comparison=comparison,
         measured_on="test" if tested else "calibration",
         tested=0 if truth is None else rows.n,
         estimate=None if basis_of(noise) is None else on_one_line(noise),
         diagnosis=_diagnosis(given, cal, comparison),
-        sensitivity=sensitivity(cal, given.probs, labels) if moves else None,
+        sensitivity=sensitivity(cal, probs, labels) if moves else None,
     )
 
 
@@ -255,12 +229,15 @@ def _curve(cals: list[Calibration], cal: Calibration, scored: ScoredPoints | Non
     return shown if by_checked is None else replace(shown, clean=by_checked).cut()
 
 
-def _by_class(given: Given, cal: Calibration, rows: Rows, scored: ScoredPoints | None) -> ClassCoverage:
+def _by_class(
+    given: dict[str, Any], cal: Calibration, rows: Rows, truth: ArrayLike | None, scored: ScoredPoints | None
+) -> ClassCoverage:
     """Return the coverage of each class: by true labels, if there are any."""
-    if given.test_labels is not None:
-        return coverage_by_class(cal.sets_of(rows), given.test_labels)
+    if truth is not None:
+        return coverage_by_class(cal.sets_of(rows), truth)
     if scored is None or scored.checked is None:
-        return coverage_by_class(cal.sets_of(cal.open_rows(given.probs)), given.labels, noise=cal.noise)
+        sets = cal.sets_of(cal.open_rows(given["probs"]))
+        return coverage_by_class(sets, given["labels"], noise=cal.noise)
     audit = scored.checked.audit
     some = np.sort(audit.random_part(np.random.default_rng(cal.random_state)))
     decided = some[audit.labels[some] >= 0]
@@ -268,17 +245,16 @@ def _by_class(given: Given, cal: Calibration, rows: Rows, scored: ScoredPoints |
     return coverage_by_class(cal.sets_of(scored.sample.rows.some(audit.rows[decided])), names)
 
 
-def _diagnosis(given: Given, cal: Calibration, comparison: Comparison) -> Diagnosis | None:
+def _diagnosis(given: dict[str, Any], cal: Calibration, comparison: Comparison) -> Diagnosis | None:
     """Return whether the noise model, if there is one, can be right; by checked labels, if there are some."""
-    if cal.n < 2:
-        return None
-    beside = {name: given.sources[name] for name in ("clean", "audit")}
-    if beside["clean"] is not None:
+    model = None if cal.noise is None else cal
+    if given["clean"] is not None:
         # Not every guarantee takes an interval or a radius.
         found = {row.guarantee: row.calibration for row in comparison.rows if row.labels == NOISY}
         model = found.get(cal.guarantee.name) or found.get(DEFAULT.name)
-        return None if model is None else model.diagnose(given.probs, given.labels, **beside)
-    return None if cal.noise is None else cal.diagnose(given.probs, given.labels)
+    if cal.n < 2 or model is None:
+        return None
+    return model.diagnose(given["probs"], given["labels"], clean=given["clean"], audit=given["audit"])
 
 
 def _samples(

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from nacp.audit.plan import AuditPlan
+from nacp.calibrate import calibrate
 from nacp.calibration import Calibration, NoValidThresholdWarning
 from nacp.checks import check_fraction
 from nacp.coverage.contradiction import NoiseModelWarning
@@ -20,7 +21,7 @@ from nacp.errors import InputError
 from nacp.files import write_text
 from nacp.guarantees import Guarantee
 from nacp.noise import UNSAID, NoiseLike, Unsaid
-from nacp.show.report.contents import Contents, Given, gather
+from nacp.show.report.contents import Contents, gather
 from nacp.show.report.groups import check_test_groups, groups_of
 from nacp.show.report.page import render
 
@@ -135,8 +136,7 @@ def make_report(
         noise = _check_saved(calibration, clean, noise, beside)
         alpha = calibration.alpha
         options = {name: getattr(calibration, name) for name in options if name != "delta"}
-    sources = {"noise": noise, "clean": clean, "audit": audit}
-    given = Given(probs, labels, sources, test_probs, test_labels, options, calibration)
+    given = options | {"probs": probs, "labels": labels, "noise": noise, "clean": clean, "audit": audit}
     grouped = None
     with warnings.catch_warnings():  # the page says these
         warnings.simplefilter("ignore", NoiseModelWarning)
@@ -144,11 +144,12 @@ def make_report(
         grouping = {"groups": groups, "by": by, "simultaneous": simultaneous, "small": small}
         if groups is not None or by is not None or simultaneous or small != "error":
             say("calibrating each group")
-            grouped = given.calibrate(alpha=alpha, **grouping)  # refuses the last two options without groups
+            grouped = calibrate(**given, alpha=alpha, **grouping)  # refuses the last two without groups
         check_test_groups(grouped, test_probs, test_groups)
-        contents = gather(given, alpha, samples, descriptions, say)
+        tests = test_probs, test_labels
+        contents = gather(given, alpha, calibration, *tests, samples, descriptions, say)
         if grouped is not None:
-            found = groups_of(grouped, contents.calibration, test_probs, test_labels, test_groups)
+            found = groups_of(grouped, contents.calibration, *tests, test_groups)
             contents = replace(contents, groups=found)
     say("drawing")
     return Report(render(contents, title), contents)
