@@ -4,8 +4,8 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from itertools import groupby
+from dataclasses import asdict, dataclass, fields
+from itertools import compress, groupby
 
 from nacp.paper import printed
 from nacp.paper.corrections import CorrectionRow
@@ -40,13 +40,6 @@ class Sheet:
     origin: list[str]
     records: Sequence[Row | CorrectionRow] = ()
 
-    def filled(self) -> "Sheet":
-        kept = [
-            j for j in range(len(self.columns)) if any(row[j] for _, rows in self.sections for row in rows)
-        ]
-        sections = [(heading, [[row[j] for j in kept] for row in rows]) for heading, rows in self.sections]
-        return replace(self, columns=[self.columns[j] for j in kept], sections=sections)
-
 
 def splits_sheet(experiment: Experiment, rows: Sequence[Row], origin: list[str]) -> Sheet:
     """Return the table of an experiment: one section for each data set."""
@@ -69,7 +62,7 @@ def splits_sheet(experiment: Experiment, rows: Sequence[Row], origin: list[str])
         reading.append(_VERSUS_PAPER)
         if not all(row.simulated for row in rows):
             reading.append(_OTHER_NETWORKS)
-    return Sheet(experiment.title, columns, sections, [*reading, *_numbered(notes)], origin, rows).filled()
+    return Sheet(experiment.title, columns, sections, [*reading, *_numbered(notes)], origin, rows)
 
 
 def _cells(row: Row, notes: list[str]) -> list[str]:
@@ -104,7 +97,7 @@ def corrections_sheet(title: str, rows: Sequence[CorrectionRow], origin: list[st
     for (data, n, k), group in groupby(rows, key=lambda row: (row.title, 0 if varied else row.n, row.k)):
         heading = f"k = {k}" if varied else f"{data}: n = {n:,}, k = {k:,}"
         sections.append((heading, [_correction_cells(row, varied, notes) for row in group]))
-    return Sheet(title, columns, sections, [_CORRECTIONS_READING, *_numbered(notes)], origin, rows).filled()
+    return Sheet(title, columns, sections, [_CORRECTIONS_READING, *_numbered(notes)], origin, rows)
 
 
 def _correction_cells(row: CorrectionRow, varied: bool, notes: list[str]) -> list[str]:
@@ -138,15 +131,15 @@ def _numbered(notes: list[str]) -> list[str]:
 
 
 def to_markdown(sheet: Sheet) -> str:
-    """Return a table as Markdown, with columns that line up.
-
-    <BLANKLINE>
-    ---
-    Made so.
-    """
+    """Return a table as Markdown, with columns that line up, and without those that are empty."""
+    filled = [
+        any(column) for column in zip(*(row for _, rows in sheet.sections for row in rows), strict=True)
+    ]
     lines = [f"# {sheet.title}", ""]
     for heading, rows in sheet.sections:
-        table = [[cell.replace("|", r"\|") for cell in row] for row in (sheet.columns, *rows)]
+        table = [
+            [cell.replace("|", r"\|") for cell in compress(row, filled)] for row in (sheet.columns, *rows)
+        ]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         written = [
             "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
