@@ -70,9 +70,6 @@ class Plan(Printout):
         Guarantees under the noise model, by their excess; after them those that do not apply to this noise.
     alpha, n, excess, checked : float and int
         As given; `checked` is the number of labels to check.
-    deviation : float
-        The standard deviation of one point's share in the estimate if sets are small; nan without a noise
-        model.
     checked_rows : list of PlanRow
         Guarantees from checked labels that hold for nearly every calibration set, whatever the noise is;
         `PlanRow.n_needed` is how many to check.
@@ -86,7 +83,6 @@ class Plan(Printout):
     alpha: float
     n: int
     excess: float
-    deviation: float
     checked_rows: list[PlanRow]
     checked: int
     assumed: str | None
@@ -234,22 +230,22 @@ def plan(
     if check_flag("simultaneous", simultaneous) and not grouped:
         raise InputError("simultaneous", "has no effect without groups")
     setting = _Setting(k, alpha, delta, n, excess)
-    rows, deviation, wrong, assumed, group_rows = list[PlanRow](), math.nan, None, None, list[GroupRow]()
+    rows, wrong, assumed, group_rows = list[PlanRow](), None, None, list[GroupRow]()
     if known is not None:
-        rows, deviation = _noisy_rows(known, setting)
+        rows = _noisy_rows(known, setting)
         wrong = float(1 - known.matrix(k).diagonal.mean())
         assumed = (
             f"{100 * wrong:.3g}% of labels are wrong, as often on hard inputs as on easy ones, and wrong "
             "labels are in no prediction set"
         )
         if grouped:
-            group_rows = _group_rows(groups, by, known, setting, simultaneous, deviation)
+            group_rows = _group_rows(groups, by, known, setting, simultaneous)
     checked_rows = _checked_rows(setting, checked, wrong)
-    return Plan(rows, alpha, n, excess, deviation, checked_rows, checked, assumed, group_rows)
+    return Plan(rows, alpha, n, excess, checked_rows, checked, assumed, group_rows)
 
 
-def _noisy_rows(noise: Noise, setting: _Setting) -> tuple[list[PlanRow], float]:
-    """Return the row of each guarantee under a noise model, and the deviation of one point's share."""
+def _noisy_rows(noise: Noise, setting: _Setting) -> list[PlanRow]:
+    """Return the row of each guarantee under a noise model."""
     k, alpha, delta, n, excess = setting
     priors = np.full(k, 1 / k)
     ends = [
@@ -272,8 +268,7 @@ def _noisy_rows(noise: Noise, setting: _Setting) -> tuple[list[PlanRow], float]:
         if excess > shift:
             needed = guarantee.samples_needed(ends[worst], excess - shift, deviations[worst])
         rows.append(PlanRow(guarantee, found[worst], needed, guarantee.promise_under(noise, alpha)))
-    rows.sort(key=lambda row: (row.reason is not None, row.excess))
-    return rows, max(deviations)
+    return sorted(rows, key=lambda row: (row.reason is not None, row.excess))
 
 
 def _checked_rows(setting: _Setting, m: int, wrong: float | None) -> list[PlanRow]:
@@ -318,22 +313,21 @@ def _worth(wrong: float, alpha: float, n: int, labels: str, m: int) -> float:
     return max(m, float(alpha * (1 - alpha) / min(variances)))
 
 
-def _group_rows(
-    groups: Any, by: Any, noise: Noise, setting: _Setting, simultaneous: bool, deviation: float
-) -> list[GroupRow]:
-    """Return the row of each group; `deviation` is that of a point where groups are of rows."""
+def _group_rows(groups: Any, by: Any, noise: Noise, setting: _Setting, simultaneous: bool) -> list[GroupRow]:
+    """Return the row of each group."""
     k, alpha, delta, n, excess = setting
     names, shares, members = _shares(groups, by, k)
-    shift = noise.doubt.shift(noise.inverse(k))
+    shift, ends = noise.doubt.shift(noise.inverse(k)), noise.doubt.ends
+    one = Problem(alpha, 1, noise, noise.inverse(k), np.full(k, 1 / k))
     if members is None:
-        deviations = np.full(len(names), deviation)
+        largest = max(replace(one, noise=end, inverse=end.inverse(k)).deviation for end in ends)
+        deviations = np.full(len(names), largest)
     elif noise.doubt.radius:
         raise InputError("noise", "must be known exactly, or up to an interval, where groups are of classes")
     else:
-        ends = [class_deviations(end, k, alpha, members, len(names)) for end in noise.doubt.ends]
-        deviations = np.max(ends, axis=0)
+        by_end = [class_deviations(end, k, alpha, members, len(names)) for end in ends]
+        deviations = np.max(by_end, axis=0)
     guarantee = DEFAULT.with_options(delta=delta / len(names) if simultaneous else delta)
-    one = Problem(alpha, 1, noise, noise.inverse(k), np.full(k, 1 / k))
 
     def needed(wanted: float, deviation: float) -> int | None:
         return guarantee.samples_needed(one, wanted - shift, deviation) if wanted > shift else None
