@@ -99,14 +99,11 @@ class Comparison(Printout):
         Promises about the true label by the size of their sets, the smallest first; those that rest on
         checked labels before those that rest on a noise model. Then the rows that promise nothing about the
         true label, those whose sets hold all classes, and those that were refused.
-    alpha : float
-        As given.
     n, k : int
         The numbers of calibration points and of classes.
     """
 
     rows: tuple[ComparisonRow, ...]
-    alpha: float
     n: int
     k: int
     _title: ClassVar[str] = "Comparison"
@@ -284,7 +281,7 @@ def compare(
             if progress is not None:
                 progress(len(rows), len(scores) * len(pairs))
     ordered = tuple(sorted(rows, key=lambda row: row._sort_key))
-    comparison = Comparison(ordered, float(alpha), points.sample.n, points.sample.k)
+    comparison = Comparison(ordered, points.sample.n, points.sample.k)
     warn_of(comparison.warnings)
     return comparison
 

@@ -202,7 +202,7 @@ class GroupedDiagnosis(Printout):
         if not rejected:
             odd = [f"{name}" for name, found in self.diagnoses.items() if found.unrelated]
             if odd:
-                problem = "but there the labels fit the rows no better than in a random order"
+                problem = "but in these groups the labels fit the rows no better than in a random order"
                 return f"The noise model is not rejected, {how}, {problem}: {', '.join(odd[:_GROUPS_SHOWN])}."
             return f"The noise model is not rejected, {how}: in none of them does anything contradict it."
         said = f"The noise model is rejected in {counted(len(rejected), 'group')}, {how}."
