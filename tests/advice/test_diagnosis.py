@@ -324,3 +324,8 @@ def test_groups_of_classes_are_tested_together_and_one_row_not_at_all(population
     told = rows.diagnose(probs, noisy, groups=lonely)
     assert list(told.diagnoses) == ["others"]
     assert "too few rows" in str(told)
+    noisy[lonely == "others"] = noisy[lonely == "others"][::-1]
+    told = rows.diagnose(probs, noisy, groups=lonely)
+    assert "in these groups the labels fit the rows no better than in a random order: others" in on_one_line(
+        told
+    )
