@@ -24,7 +24,7 @@ from nacp.stats.intervals import Kinds, exact_interval, exact_share
 Model = Literal["auto", "uniform", "groups", "matrix"]
 _LEVEL = 0.01  # of the test that may refute one rate
 _DRAWS = 199  # of the null distribution of that test
-_INSTEAD = "as clean labels of calibration points, the same labels need no noise model"
+_INSTEAD = "if these are calibration points, their checked labels as clean= (--clean) need no noise model"
 _ASSUMED = (
     "the audited items are a random sample of those labelled in the same way, their second labels are right"
 )

@@ -27,8 +27,8 @@ class NoiseEstimate:
     noise, k : Noise and int
         The model, with its interval of rates or its radius where there is one, for k classes.
     rate, wrong : float
-        The noise rate epsilon of a uniform or group model, of a matrix the share of wrong labels; and that
-        share.
+        The noise rate epsilon of a uniform or group model, else the same as `wrong`; and the share of wrong
+        labels.
     interval : tuple of two floats, or None
         An interval that contains the true rate with probability `confidence`, 1 if the rate is known exactly.
         None if the method gives none. If it is `approximate`, this holds approximately only.

@@ -111,12 +111,12 @@ class LabelTable:
         classes: Sequence[Any] | None = None,
         annotators: Sequence[Any] | None = None,
     ) -> Array:
-        """Return the labels, a row for each item and a column for each annotator, as `nacp.calibrate` has it.
+        """Return the labels in the form that `nacp.calibrate` takes: a row per item, a column per annotator.
 
         They are whole numbers, -1 where there is no label; or names, None where there is none. By default all
-        items and annotators are there; or those that are named, in that order, such as that of the rows of
-        probs. With the names in `classes`, labels that are numbers (and not names themselves) are the places
-        of names.
+        items and annotators are there, otherwise those that are given, in their order, such as that of the
+        rows of probs. With `classes`, a label that is a number stands for the class at that place, unless the
+        classes are numbers themselves.
         """
         if not self.annotators:
             raise InputError("labels", "holds checked labels only, and none that could be noisy")

@@ -1,6 +1,6 @@
 """Many random calibration/test splits of the same points, with the work that splits share done once.
 
-How many pairs (row, label) lie up to a threshold is the sum of the set sizes of a split's rows. For all
+The number of pairs (row, label) up to a threshold is the sum of the set sizes of a split's rows. For all
 splits and thresholds this is one matrix product: the 0/1 matrix of the rows in each split times the matrix of
 set sizes.
 """

@@ -63,7 +63,7 @@ def size_ranges(largest: int) -> tuple[list[int], list[str]]:
 
 
 def linear_axis(low: float, high: float, *, tight: bool = False) -> Axis:
-    """Return an axis with round ticks, which ends at ticks unless it is to be tight."""
+    """Return an axis with round ticks; its ends are ticks, or `low` and `high` if it is `tight`."""
     if not high > low:
         low, high = low - 0.5, high + 0.5
     raw = (high - low) / 4

@@ -33,7 +33,7 @@ _CALIBRATION_SIZES = (500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 
 
 class Display(ABC):
-    """Axes to draw on, and where they are kept."""
+    """A plot that keeps the axes that it was drawn on."""
 
     ax_: "Axes"
     figure_: "Figure | SubFigure"
