@@ -24,7 +24,7 @@ needs_browser = pytest.mark.skipif(
     None in BROWSER and "NACP_NEEDS_BROWSER" not in os.environ, reason="chromium or chromedriver is missing"
 )
 NOISE = nacp.UniformNoise(0.2)
-NASTY = "</script><script>alert(1)</script>{{title}}"
+NASTY = '</script><script>alert(1)</script>{{title}}<b data-text="alpha" data-mark="target">'
 
 
 @functools.cache

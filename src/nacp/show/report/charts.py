@@ -4,20 +4,18 @@ Curves are stretched to the plot; ticks, marks and their words are placed by per
 moves the marks with the slider, by their ``data-mark``, and shows the values under the pointer.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nacp._types import Floats
 from nacp.show.axes import Axis, linear_axis, log_axis, threshold_axis
 from nacp.show.report.contents import Contents, Step
-from nacp.show.report.markup import place, safe
+from nacp.show.report.markup import place
 from nacp.show.style import IN_DOUBT
 
 _ROOM = 5  # ticks whose numbers fit in a row on a phone
-Places: TypeAlias = Mapping[str, dict[str, str] | None]
-"""Where marks stand, by their names: a style for each, or None for one that is hidden."""
 
 
 class Line(NamedTuple):
@@ -36,7 +34,7 @@ class Chart(NamedTuple):
     hover: dict[str, Any]
 
 
-def coverage_chart(contents: Contents, places: Places) -> Chart:
+def coverage_chart(contents: Contents) -> Chart:
     """Return F^n, F^r and F^c against the threshold, with marks at the target and at the threshold."""
     curve = contents.curve
     doubt = f": {IN_DOUBT}" if contents.calibration.warnings else ""
@@ -45,40 +43,42 @@ def coverage_chart(contents: Contents, places: Places) -> Chart:
         Line("given labels (Fⁿ)", "given", curve.noisy),
         Line("random labels (Fʳ)", "random", curve.random),
     ]
-    marks = _mark("target", "level", "target", places)
-    marks += _mark("threshold", "upright", "threshold", places)
-    marks += _mark("beyond", "upright", "threshold: further right", places)
+    marks = _mark("target", "level", "target")
+    marks += _mark("threshold", "upright", "threshold")
+    marks += _mark("beyond", "upright", "threshold: further right")
     axes = _coverage_axis(contents), linear_axis(0, 1)
     titles = "threshold", "share in the sets"
     return _plot("coverage", axes, curve.thresholds, lines, marks, titles, stepped=True)
 
 
-def tradeoff_chart(contents: Contents, places: Places) -> Chart:
+def tradeoff_chart(contents: Contents) -> Chart:
     """Return the mean set size against the target coverage, with a mark at the chosen one."""
     rising = contents.steps[::-1]
     asked = np.array([1 - step.calibration.alpha for step in rising])
     sizes = Line("labels per set", "true", np.array([step.mean_size for step in rising]), ",.2f")
-    mark = _mark("chosen", "dot", "", places)
+    mark = _mark("chosen", "dot")
     titles = "target coverage", "labels per set, on average"
     return _plot("tradeoff", _tradeoff_axes(contents), asked, [sizes], mark, titles, head="target {:g}")
 
 
-def sizes_chart(contents: Contents, places: Places, texts: Mapping[str, str]) -> str:
-    """Return how many sets there are of each size, as bars; `texts` holds the counts."""
+def sizes_chart(contents: Contents) -> str:
+    """Return how many sets there are of each size, as bars, up to the largest for any alpha."""
     rows = "".join(
-        f"<li><span>{name}</span><span>{_mark(f'bar{j}', 'bar', '', places)}</span>"
-        f"<span class='count' data-text='count{j}'>{texts[f'count{j}']}</span></li>"
+        f"<li><span>{name}</span><span>{_mark(f'bar{j}', 'bar')}</span>"
+        f"<span class='count' data-text=\"count{j}\"></span></li>"
         for j, name in enumerate(contents.ranges[1])
     )
     return f"<ol class='bars'>{rows}</ol>"
 
 
-def moved(contents: Contents, step: Step) -> Places:
-    """Return where the marks stand for one alpha, None for one that is hidden; and how long the bars are."""
+def moved(contents: Contents, step: Step) -> dict[str, dict[str, str] | None]:
+    """Return for one alpha the style of each mark and bar, by their names; None for one that is hidden."""
     cal, axis = step.calibration, _coverage_axis(contents)
     asked, sizes = _tradeoff_axes(contents)
     counts = contents.histogram(step)
-    return {f"bar{j}": {"width": place(count / counts.max())} for j, count in enumerate(counts)} | {
+    bars = {f"bar{j}": {"width": place(count / counts.max())} for j, count in enumerate(counts)}
+    return {
+        **bars,
         "target": {"bottom": place(1 - cal.alpha)},
         "threshold": {"left": place(axis.place(cal.threshold))} if cal.threshold <= axis.high else None,
         "beyond": {"left": "100%"} if axis.high < cal.threshold < np.inf else None,
@@ -170,9 +170,7 @@ def _ticks(axis: Axis, kind: str, side: str) -> str:
     return written
 
 
-def _mark(name: str, kind: str, words: str, places: Places) -> str:
-    """Return a mark where it belongs, or hidden; the slider moves those of `moved`."""
-    style = ";".join(f"{side}:{share}" for side, share in (places[name] or {}).items())
-    text = f"<span>{safe(words)}</span>" if words else ""
-    hidden = " hidden" if places[name] is None else ""
-    return f"<i class='mark {kind}' data-mark='{name}' style='{style}'{hidden}>{text}</i>"
+def _mark(name: str, kind: str, words: str = "") -> str:
+    """Return a mark, which the page puts in the place that `moved` returns."""
+    text = f"<span>{words}</span>" if words else ""
+    return f"<i class='mark {kind}' data-mark=\"{name}\">{text}</i>"

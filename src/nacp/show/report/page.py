@@ -31,11 +31,7 @@ def render(contents: Contents, title: str) -> str:
         }
         for step in contents.steps
     ]
-    texts, places, sizes = steps[contents.chosen].values()
-    drawn = {
-        "coverage": charts.coverage_chart(contents, places),
-        "tradeoff": charts.tradeoff_chart(contents, places),
-    }
+    drawn = {"coverage": charts.coverage_chart(contents), "tradeoff": charts.tradeoff_chart(contents)}
     data = {"steps": steps, "plots": {name: chart.hover for name, chart in drawn.items()}}
     parts = {
         "title": safe(title),
@@ -50,12 +46,12 @@ def render(contents: Contents, title: str) -> str:
         "assumptions": _assumptions(cal),
         "coverage_chart": drawn["coverage"].html,
         "tradeoff_chart": drawn["tradeoff"].html,
-        "sizes_chart": charts.sizes_chart(contents, places, texts),
+        "sizes_chart": charts.sizes_chart(contents),
         "whose": contents.measured_on,
         "comparison": _comparison(contents),
         "noise": _noise(contents),
         "groups": "" if contents.groups is None else groups.section(contents.groups),
-        "samples": _samples(contents, sizes, texts),
+        "samples": _samples(contents),
         "classes": _classes(contents),
         "version": safe(__version__),
         # Inside a script element, "</script>" would end it.
@@ -63,10 +59,16 @@ def render(contents: Contents, title: str) -> str:
         "css": _asset("page.css"),
         "js": _asset("page.js"),
     }
+    page = re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _asset("page.html"))
     # What the slider moves is there without a script, too, for the alpha that was asked for.
-    parts |= {f"text_{name}": safe(text) for name, text in texts.items()}
-    template = re.sub(r'(data-text="(\w+)"[^>]*>)', r"\1{{text_\2}}", _asset("page.html"))
-    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
+    texts, marks, _ = steps[contents.chosen].values()
+    page = re.sub(r'(data-text="(\w+)"[^>]*>)', lambda place: place[1] + safe(texts[place[2]]), page)
+    return re.sub(r'data-mark="(\w+)"', lambda place: f"{place[0]} {_style(marks[place[1]])}", page)
+
+
+def _style(place: Mapping[str, str] | None) -> str:
+    """Return the attribute that puts a mark in its place, or hides it."""
+    return "hidden" if place is None else f"style='{';'.join(map(':'.join, place.items()))}'"
 
 
 def _texts(contents: Contents, step: Step) -> dict[str, str]:
@@ -178,31 +180,26 @@ def _noise(contents: Contents) -> str:
     return f"{text}<h3>What if the noise rate is wrong?</h3>{paragraph(advice)}{made}"
 
 
-def _samples(contents: Contents, sizes: list[int], texts: Mapping[str, str]) -> str:
+def _samples(contents: Contents) -> str:
     label = "the true label" if contents.measured_on == "test" else "the given label, which may be wrong"
     marked = any(sample.label is not None for sample in contents.samples)
-    items = "".join(
-        _sample(sample, j, size, texts)
-        for j, (sample, size) in enumerate(zip(contents.samples, sizes, strict=True))
-    )
+    items = "".join(_sample(contents, j, sample) for j, sample in enumerate(contents.samples))
     said = f"The most probable labels first. {f'Framed: {label}.' if marked else ''}"
     return f"{paragraph(said, 'soft')}<ul class='samples'>{items}</ul>"
 
 
-def _sample(sample: Shown, j: int, size: int, texts: Mapping[str, str]) -> str:
+def _sample(contents: Contents, j: int, sample: Shown) -> str:
+    size = contents.steps[contents.chosen].sizes[sample.row]
     quote = "" if sample.description is None else f"<blockquote>{safe(sample.description)}</blockquote>"
     names = "".join(
         f"<li class='{'label' if label == sample.label else ''}{' out' if place >= size else ''}'>"
         f"{safe(label)} <span class='soft'>{_share(prob)}</span></li>"
         for place, (label, prob) in enumerate(zip(sample.labels, sample.probs.tolist(), strict=True))
     )
-    size_text, more, missing = (
-        f"<span data-text='{name}{j}'>{safe(texts[f'{name}{j}'])}</span>"
-        for name in ("size", "more", "missing")
-    )
     return (
-        f"<li data-sample='{j}'><span class='soft'>row {sample.row:,}: {size_text}</span>"
-        f"{quote}<ul class='set'>{names}</ul><span class='soft'>{more}</span>{missing}</li>"
+        f"<li data-sample='{j}'><span class='soft'>row {sample.row:,}: "
+        f'<span data-text="size{j}"></span></span>{quote}<ul class="set">{names}</ul>'
+        f'<span class="soft" data-text="more{j}"></span><span data-text="missing{j}"></span></li>'
     )
 
 
