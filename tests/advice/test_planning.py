@@ -9,22 +9,15 @@ import pytest
 import nacp
 from nacp.noise import UNSAID
 from nacp.wrapping import on_one_line
+from tests.cli.command_line import classified
 from tests.guarantees.problems import NOISES, PAIRS, K
-
-
-def pilot(n, seed):
-    """Points whose probabilities are right, with uniform noise."""
-    rng = np.random.default_rng(seed)
-    probs = rng.dirichlet(np.full(6, 0.25), n)
-    truth = (probs.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
-    return probs, truth, nacp.UniformNoise(0.1).sample(truth, 6, rng)
 
 
 @pytest.mark.slow
 def test_the_plan_predicts_the_excess_with_checked_labels():
     """The excess of "pac" over many calibration sets: alone nearly exactly, beside noisy ones at least."""
     m, n, alpha, delta, runs = 200, 1000, 0.1, 0.1, 60
-    probs, truth, noisy = pilot(30_000, 5)
+    probs, truth, noisy = classified(30_000, k=6, noise=0.1, seed=5)
     own = np.sort(1 - probs[np.arange(len(probs)), truth])
     options = {"noise": 0.1, "alpha": alpha, "delta": delta}
     plan = nacp.plan(k=6, n=n, checked=m, **options)

@@ -457,10 +457,9 @@ def test_no_file(tmp_path):
         read(tmp_path / "none.csv")
     with pytest.raises(InputError, match="is a folder"):
         read(tmp_path)
-    for name, content in (("x.csv", b"\xff\xfe\x00"), ("x.csv.gz", gzip.compress(LONG.encode())[:-12])):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match="is not text"):
-            read(tmp_path / name)
+    (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="is not text"):
+        read(tmp_path / "x.csv")
 
 
 @pytest.mark.parametrize("columns", [{}, {"label": ["Ann", "Bob"]}])

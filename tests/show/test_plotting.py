@@ -16,6 +16,7 @@ matplotlib.use("agg")
 from matplotlib import pyplot
 
 K, N = 100, 800
+NAMES = {"pac", "binomial", "nacp", "expected", "acnl", "crcp"}
 EVIL = "<script>alert('x')</script> & \"co\""
 
 
@@ -88,21 +89,17 @@ def test_given_axes_are_drawn_on_and_options_reach_the_line(cal):
 
 
 def test_the_corrections_are_those_of_plan():
-    sizes = [500, 50_000]
-    display = nacp.ExcessDisplay.from_noise(0.2, k=100, alpha=0.05, delta=0.01, sizes=sizes)
-    for name, line in display.lines_.items():
-        wanted = [
-            row.excess
-            for n in sizes
-            for row in nacp.plan(k=100, noise=0.2, alpha=0.05, delta=0.01, n=n).rows
-            if row.guarantee.name == name
-        ]
-        assert line.get_xdata().tolist() == sizes
-        assert line.get_ydata().tolist() == wanted
-    assert set(display.lines_) == {"pac", "binomial", "nacp", "expected", "acnl", "crcp"}
+    sizes, options = [500, 50_000], {"k": 100, "alpha": 0.05, "delta": 0.01}
+    display = nacp.ExcessDisplay.from_noise(0.2, sizes=sizes, **options)
+    plans = [nacp.plan(noise=0.2, n=n, **options).rows for n in sizes]
+    wanted = {
+        name: [row.excess for rows in plans for row in rows if row.guarantee.name == name] for name in NAMES
+    }
+    assert {name: line.get_ydata().tolist() for name, line in display.lines_.items()} == wanted
+    assert all(line.get_xdata().tolist() == sizes for line in display.lines_.values())
     matrix = nacp.UniformNoise(0.2).matrix(5).dense()
     fewer = nacp.ExcessDisplay.from_noise(matrix, k=5, sizes=sizes)
-    assert set(fewer.lines_) == {"pac", "nacp", "expected", "acnl", "crcp"}  # "binomial" needs uniform noise
+    assert set(fewer.lines_) == NAMES - {"binomial"}  # which needs uniform noise
     display.figure_.canvas.draw()
 
 
