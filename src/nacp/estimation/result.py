@@ -44,8 +44,8 @@ class NoiseEstimate:
     --------
     >>> import nacp
     >>> print(nacp.noise_from_audit([0] * 10 + [1] * 90, [0] * 8 + [1] * 92, k=2, model="uniform"))
-    Uniform label noise with rate 0.0048... to 0.14... (95% sure); the best single value is 0.04, that is
-    2% of labels wrong. From 100 items, 2 classes.
+    Uniform label noise with rate 0.0048... to 0.14... (95% sure); the best single value is 0.04.
+    2% of labels are wrong. From 100 items, 2 classes.
     ...
     """
 
@@ -96,18 +96,15 @@ class NoiseEstimate:
 
     def __str__(self) -> str:
         sure = f"{100 * self.confidence:.4g}% sure"
-        said, share = self.noise.describe(self.k), f"{100 * self.wrong:.3g}%"
+        said = self.noise.describe(self.k)
         if self.approximate:
             said = said.replace(f"({sure})", f"(approximate: {sure} if what is assumed holds)")
         if self.noise.has_rate and self.interval is not None and self.interval[0] < self.interval[1]:
             said += f"; the best single value is {self.rate:.4g}"
-        if self.rate != self.wrong:
-            said += f", that is {share} of labels wrong"
-        elif self.interval is not None and self.confidence < 1:
+        said += f". {100 * self.wrong:.3g}% of labels are wrong"
+        if self.rate == self.wrong and self.interval is not None and self.confidence < 1:
             low, high = (f"{100 * end:.3g}%" for end in self.interval)
-            said += f". {share} of labels are wrong ({low} to {high}, {sure})"
-        else:
-            said += f". {share} of labels are wrong"
+            said += f" ({low} to {high}, {sure})"
         source = f"From {counted(self.n, 'item')}, " if self.n else ""
         advice = ""
         if self.approximate:
