@@ -124,9 +124,7 @@ def _plot(
     keys = "".join(
         f"<li><svg viewBox='0 0 28 8'>{_stroke(line.look, 'M0 4H28')}</svg>{line.name}</li>" for line in lines
     )
-    curves = "".join(
-        _stroke(f"{each.look} trace", _path(places, y.place(each.values), stepped)) for each in shown
-    )
+    curves = "".join(_stroke(each.look, _path(places, y.place(each.values), stepped)) for each in shown)
     page = (
         (f"<ul class='legend'>{keys}</ul>" if len(lines) > 1 else "")
         + f"<p class='axis'>{titles[1]}</p><div class='plot' id='{name}-chart' data-plot='{name}'>"
