@@ -304,6 +304,7 @@ def test_each_group_of_rows_is_tested_by_itself_at_its_part_of_the_level(populat
         assert alone == plain.diagnose(probs[own], noisy[own], level=0.025)
     assert "rejected in 1 group, at level 5% for 2 groups together" in on_one_line(found)
     assert "not rejected" in found._repr_html_()
+    assert repr(found) == str(found)
     with pytest.raises(nacp.errors.InputError, match="clean cannot be used"):
         nacp.diagnose(cal, probs, noisy, groups=where, clean=labels)
 

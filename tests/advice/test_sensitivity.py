@@ -29,6 +29,7 @@ def test_sensitivity_calibrates_again_and_judges_by_the_right_rate(points):
         assert row.coverage == pytest.approx(curve.clean[0], abs=1e-12)
         assert row.mean_size == pytest.approx(again.predict_set(probs).sizes.mean())
     assert "smaller one" in str(found)
+    assert repr(found) == str(found)
 
 
 def test_sensitivity_says_what_cannot_be():

@@ -146,7 +146,7 @@ class Diagnosis:
         return card("Diagnosis", told(on_one_line(self)), table(header, rows, left=(0, 3)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GroupedDiagnosis(Printout):
     """The result of `diagnose` in each group of rows; print it.
 

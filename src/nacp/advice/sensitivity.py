@@ -35,7 +35,7 @@ class Shifted(NamedTuple):
     mean_size: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sensitivity(Printout):
     """The result of `sensitivity`; print it.
 
