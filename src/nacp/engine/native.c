@@ -171,8 +171,8 @@ typedef struct {
 typedef struct {
     double *entry, *p, *mass, *place; /* the entry and probability of each label; mass and number of those before it */
     int32_t *column;                /* the column of each label */
-    i64 before;                     /* the number of larger labels, which are not ranked, and the smallest entry of them */
-    double least;
+    i64 before;                     /* the number of larger labels, which are not ranked */
+    double least;                   /* the smallest entry of these */
     double *some;                   /* memory for entries that are not yet in order, and their columns */
     int32_t *some_columns;
     char *equal;                    /* whether each label equals the one before it */
@@ -343,7 +343,8 @@ static void evaluate(Call *call, i64 n)
             double *out = code > CONSTANT && step + 1 == score->length ? ranks->score + from : ranks->chunk[step];
             depth -= operands_of(code);
             if (code > CONSTANT) operate(code, number, stack[depth], stack[depth + 1], stack[depth + 2], out);
-            else if (code >= PER_LABEL && code < CONSTANT && !from) operate(REPEAT, number, ranks->row + code, NULL, NULL, out);
+            else if (code >= PER_LABEL && code < CONSTANT && !from)
+                operate(REPEAT, number, ranks->row + code, NULL, NULL, out);
             stack[depth++] = code < PER_LABEL ? ranks->label[code] + from : out;
         }
         if (stack[0] != ranks->score + from) memcpy(ranks->score + from, stack[0], (size_t)number * sizeof(double));
@@ -494,7 +495,8 @@ static i64 rank_row(Call *call, i64 i, double low, double high)
         int first = !call->collected;
         call->collected = call->entries->collect(row, k, cut, 0, call->columns, call->found);
         if (!call->collected) continue;
-        if (first && call->score.keys) ranks->row[U] = uniform_of(call, i, entries_double.largest(call->found, call->collected));
+        if (first && call->score.keys)
+            ranks->row[U] = uniform_of(call, i, entries_double.largest(call->found, call->collected));
         if (rest_is_above(call, high)) return rank_between(call, i, low, high);
     }
 }
@@ -562,8 +564,8 @@ static const i64 *weights_of(const Weights *weights, const Call *call, i64 i)
     return weights->table ? weights->table + weights->which[i] * call->k : NULL;
 }
 
-/* Count pairs by cell, from the first to the last cell that contains a pair: one histogram, or three with weights. Return
-   the number of these cells, or -1 if there is no memory. */
+/* Count pairs by cell, from the first to the last cell that contains a pair: one histogram, or three with weights.
+   Return the number of these cells, or -1 if there is no memory. */
 static i64 tally_rows(Call *call, const Weights *weights, i64 *first, i64 **found)
 {
     i64 last = CELLS, measures = weights->table ? 3 : 1;
@@ -781,7 +783,8 @@ typedef struct {
 /* Set the stakes of some bets to those that hedge the goal "wealth 1/delta after all points". */
 WIDE static void change_stakes(const Game *game, i64 from, i64 to)
 {
-    const double left = (double)(game->stops[game->n_stops - 1] - game->seen), ahead = sqrt(left / (double)(game->seen + 1));
+    const double left = (double)(game->stops[game->n_stops - 1] - game->seen);
+    const double ahead = sqrt(left / (double)(game->seen + 1));
     const double *restrict wealth = game->state[WEALTH], *restrict sums = game->state[SUMS];
     const double *restrict squares = game->state[SQUARES], *restrict most = game->most;
     double *restrict stake = game->state[STAKE];
@@ -802,7 +805,8 @@ WIDE static void change_stakes(const Game *game, i64 from, i64 to)
 }
 
 /* Update some bets point by point, with their state in registers. */
-static inline __attribute__((always_inline)) void place_bets(const Game *game, i64 from, i64 bets, i64 first, i64 points)
+static inline __attribute__((always_inline)) void place_bets(const Game *game, i64 from, i64 bets, i64 first,
+                                                             i64 points)
 {
     double stake[BETS_AT_ONCE], grown[BETS_AT_ONCE], most[BETS_AT_ONCE], sum[BETS_AT_ONCE], square[BETS_AT_ONCE];
     const double *share = game->shares + first * game->bets + from;
@@ -1127,7 +1131,8 @@ static PyObject *native_shares(PyObject *module, PyObject *arguments)
     Given given = {NULL, NULL, 0};
     const Py_buffer *view, *view_of_own, *view_of_cells;
     if (!block_open(call, values, score) || !order_open(call, sorted) ||
-        !weights_open(call, which, table, &weights) || !(view = array_of(call, cells, INT64, 1, READ)) || !(view_of_own = array_of(call, own, "d", 2, READ)) ||
+        !weights_open(call, which, table, &weights) || !(view = array_of(call, cells, INT64, 1, READ)) ||
+        !(view_of_own = array_of(call, own, "d", 2, READ)) ||
         !(view_of_cells = array_of(call, label_cells, INT64, 2, READ)))
         return finish(call, 0, NULL);
     thresholds.cells = view->buf, thresholds.number = view->shape[0];
@@ -1154,7 +1159,8 @@ static PyObject *native_sets(PyObject *module, PyObject *arguments)
     PyObject *values, *sorted, *score, *thresholds, *sizes;
     int allow_empty;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "OOOOpO", &values, &sorted, &score, &thresholds, &allow_empty, &sizes)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "OOOOpO", &values, &sorted, &score, &thresholds, &allow_empty, &sizes))
+        return NULL;
     Call *call = call_begin();
     if (!call) return NULL;
     const Py_buffer *view = NULL;
