@@ -12,9 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, TypeVar
 
-import numpy as np
-
-from nacp._types import Ints
 from nacp.calibration import Calibration
 from nacp.checks import check_choice, check_count, check_flag, check_fraction
 from nacp.coverage.curve import RULES
@@ -32,7 +29,6 @@ _VERSION = 1
 # The fields that all groups have in common, stored once.
 _SHARED = ("alpha", "k", "score", "noise", "noise_basis", "classes", "crossing", "widths", "warnings")
 _MOST_CLASSES = 2**31 - 1
-_DAMAGED = "is damaged: its checksum does not fit, as if it were cut off or changed"
 _Member = TypeVar("_Member")
 _Check: TypeAlias = Callable[[str, Any], Any]
 
@@ -213,11 +209,18 @@ def write_document(path: File, document: dict[str, Any]) -> None:
 
 def read_document(path: File, what: str, formats: Sequence[str], version: int) -> dict[str, Any]:
     """Read a JSON file, and refuse all but this version of one of the formats; new files have the first."""
-    document = _parsed(Path(path).read_bytes(), path, what, formats, version)
+    try:
+        document = parse(Path(path).read_bytes().decode("utf-8"))
+    except ValueError as error:
+        raise InputError(str(path), f"is not a {what}: it is not JSON ({error})") from None
+    if not isinstance(document, dict) or document.get("format") not in formats:
+        raise InputError(str(path), f"is not a {what}: it has no format {formats[0]!r}")
+    if (found := document.get("version")) != version:
+        raise InputError(str(path), f"has version {found!r} of the format; this nacp reads {version}")
     with suppress(RecursionError):
         if document.get("checksum") == _checksum(document):
             return document
-    raise InputError(str(path), _DAMAGED)
+    raise InputError(str(path), "is damaged: its checksum does not fit, as if it were cut off or changed")
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
@@ -238,45 +241,6 @@ def parse(text: str) -> Any:
         return json.loads(text, object_pairs_hook=_refuse_twice, **_NUMBERS)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-
-
-def _parsed(data: bytes, path: File, what: str, formats: Sequence[str], version: int) -> dict[str, Any]:
-    try:
-        document = parse(data.decode("utf-8"))
-    except ValueError as error:
-        raise InputError(str(path), f"is not a {what}: it is not JSON ({error})") from None
-    if not isinstance(document, dict) or document.get("format") not in formats:
-        raise InputError(str(path), f"is not a {what}: it has no format {formats[0]!r}")
-    found = document.get("version")
-    if found != version:
-        raise InputError(str(path), f"has version {found!r} of the format; this nacp reads {version}")
-    return document
-
-
-def write_numbers(path: File, document: dict[str, Any], arrays: dict[str, Ints]) -> None:
-    """Write a line of JSON, arrays of whole numbers one after the other, and a checksum of it all."""
-    lengths = {name: len(array) for name, array in arrays.items()}
-    line = json.dumps(document | {"lengths": lengths}, allow_nan=False).encode() + b"\n"
-    data = [line, *(array.astype("<i8").tobytes() for array in arrays.values())]
-    digest = hashlib.sha256(b"".join(data)).digest()
-    write_whole(path, "wb", lambda file: file.writelines([*data, digest]))
-
-
-def read_numbers(
-    path: File, what: str, formats: Sequence[str], version: int
-) -> tuple[dict[str, Any], dict[str, Ints]]:
-    """Read what `write_numbers` wrote, and refuse it if a bit of it is missing or has changed."""
-    data = Path(path).read_bytes()
-    line = data.partition(b"\n")[0]
-    document = _parsed(line, path, what, formats, version)
-    if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise InputError(str(path), _DAMAGED)
-    with reading(path):
-        numbers = np.frombuffer(data[len(line) + 1 : -32], dtype="<i8").astype(np.int64)
-        ends = np.cumsum([check_count("lengths", each) for each in document["lengths"].values()])
-        if ends[-1:].sum() != len(numbers):
-            raise InputError("lengths", "are not those of the arrays")
-        return document, dict(zip(document["lengths"], np.split(numbers, ends)[:-1], strict=True))
 
 
 def _finite(kind: type[float], text: str) -> float:

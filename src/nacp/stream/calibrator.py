@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -32,7 +33,7 @@ from nacp.scores import Score, ScoreLike, as_score
 _SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits")
 _FORMAT, _VERSION = "nacp.calibrator", 1
 _ADDING = Lock()  # of all calibrators, as a lock of its own could not be copied with a calibrator
-_REQUIRED, _OPTIONAL = ("by_label", "cells", "hits", "pairs"), ("gains", "losses", "squares")
+_ARRAYS = ("by_label", "cells", "hits", "pairs", "gains", "losses", "squares")
 
 
 class Calibrator:
@@ -45,7 +46,7 @@ class Calibrator:
     Parameters
     ----------
     k : int, optional
-        The number of classes. By default that of the first batch.
+        The number of classes. By default that of `classes`, or of the columns of the first batch.
     noise, score, classes, normalize, from_logits
         As in `calibrate`. If the first batch is a table, its column names are the classes.
 
@@ -88,11 +89,14 @@ class Calibrator:
         self.from_logits = check_flag("from_logits", from_logits)
         self._counts: Chunk | None = None
         self._looks, self._looked_at = 0, 0  # how often `finish` found more points, and the last number
-        self._set_classes(0 if k is None else check_count("k", k, 2), classes)
+        if k is None:
+            self._set_classes(0 if classes is None else np.size(classes), classes)
+        else:
+            self._set_classes(check_count("k", k, 2), classes)
 
     def _set_classes(self, k: int, classes: Any) -> None:
         """Set what depends on the number of classes; it is 0 as long as it is not known."""
-        self.k, self.classes = k, check_classes(classes, k) if k else classes
+        self.k, self.classes = k, check_classes(classes, k)
         self.noise = noise_for(self._noise, k, classes=self.classes) if k else as_noise(self._noise)
         open_rows(np.empty((0, k or 2)), **self._options)  # refuses settings that exclude each other
         weights = weights_under(self.noise, k, several=False).values() if k else ()
@@ -124,13 +128,7 @@ class Calibrator:
             Their noisy labels, as in `calibrate`.
         """
         ready = self._for_batch(probs)
-        batch = ready._counted(probs, labels)
-        with _ADDING:
-            if ready is not self:
-                if self._counts is None and batch is not None:
-                    self._set_classes(ready.k, ready.classes)
-                self._check_same(ready)
-            self._counts = self._sum(self._counts, batch)
+        self.merge(ready._holding(ready._counted(probs, labels)))
 
     def _counted(self, probs: Any, labels: Any) -> Chunk | None:
         """Count points, those of a dask array where its chunks are; None if there are none."""
@@ -288,7 +286,7 @@ class Calibrator:
         for name in _SETTINGS:
             ours, theirs = getattr(self, name), getattr(other, name)
             empty = (self._counts is None and not ours) or (other._counts is None and not theirs)
-            if ours != theirs and not (empty and name in ("k", "classes")):
+            if ours is not theirs and ours != theirs and not (empty and name in ("k", "classes")):
                 raise InputError("other", f"must have the same {name}, {ours!r}", found=repr(theirs))
 
     def __eq__(self, other: object) -> bool:
@@ -302,23 +300,21 @@ class Calibrator:
         return f"Calibrator({self.k}, noise={self.noise!r}, score={self.score!r}, n={self.n:,})"
 
     def save(self, path: files.File) -> None:
-        """Write the state to a file, which is replaced if it exists; `Calibrator.load` reads it.
-
-        The file holds a line of JSON, whole numbers, and a checksum, and no pickle.
-        """
+        """Write the state to a JSON file, which is replaced if it exists; `Calibrator.load` reads it."""
         if not self.k:
             raise InputError("k", "is not known before the first batch", remedy="pass k=")
         files.check_storable(self.classes)
-        values = {name: files.plain(getattr(self, name)) for name in _SETTINGS}
-        values |= {"noise_basis": files.plain(self._basis), "grid": _grid_digest(), "n": self.n}
-        values["looks"] = [self._looks, self._looked_at]
-        arrays, counts = dict[str, Ints](), self._counts
+        counts = self._counts  # once: other threads may update
+        document = {"format": _FORMAT, "version": _VERSION, "grid": _grid_digest()}
+        document |= {name: files.plain(getattr(self, name)) for name in _SETTINGS}
+        document |= {"noise_basis": files.plain(self._basis), "looks": [self._looks, self._looked_at]}
+        document["n"] = 0 if counts is None else counts.n
         if counts is not None:
-            values |= {"several": counts.several is not None, "widths": counts.widths}
-            for i, tally in enumerate(counts.tallies):
-                kept = {f"{name} {i}": getattr(tally, name) for name in (*_REQUIRED, *_OPTIONAL)}
-                arrays |= {name: each for name, each in kept.items() if each is not None}
-        files.write_numbers(path, {"format": _FORMAT, "version": _VERSION} | values, arrays)
+            document |= {"several": counts.several is not None, "widths": counts.widths}
+            document["tallies"] = [
+                {name: _packed(getattr(tally, name)) for name in _ARRAYS} for tally in counts.tallies
+            ]
+        files.write_document(path, document)
 
     @classmethod
     def load(cls, path: files.File, *, score: Score | Callable[..., Any] | None = None) -> Calibrator:
@@ -326,13 +322,11 @@ class Calibrator:
 
         Nothing in the file is executed. A custom score is not in the file: pass its function as `score`.
         """
-        document, arrays = files.read_numbers(path, "file of a Calibrator", (_FORMAT,), _VERSION)
+        document = files.read_document(path, "file of a Calibrator", (_FORMAT,), _VERSION)
         with files.reading(path):
             k = files.stored_k(document["k"])
-            noise, score = (
-                files.stored_noise(document["noise"], k),
-                files.stored_score(dict(document["score"]), score),
-            )
+            noise = files.stored_noise(document["noise"], k)
+            score = files.stored_score(dict(document["score"]), score)
             options = {name: document[name] for name in ("classes", "normalize", "from_logits")}
             found = cls(k, noise=noise, score=score, **options)
             found._basis = files.stored_basis("noise_basis", document["noise_basis"])
@@ -340,24 +334,35 @@ class Calibrator:
                 remedy = "count the points again, or use the version that wrote it"
                 raise InputError("grid", "is not that of this nacp", remedy=remedy)
             if document["n"]:
-                found._counts = found._stored_counts(document, arrays)
+                found._counts = found._stored_counts(document)
             found._looks, found._looked_at = (check_count("looks", each) for each in document["looks"])
         return found
 
-    def _stored_counts(self, document: dict[str, Any], arrays: dict[str, Any]) -> Chunk:
+    def _stored_counts(self, document: dict[str, Any]) -> Chunk:
         """Return the counts in a file; refuse those that do not have the form of any points' counts."""
         n, several = check_count("n", document["n"], 1), check_flag("several", document["several"])
         widths = files.stored_widths("widths", document["widths"])
-        tallies, part = [], PART if several else 1.0
-        for i, weights in enumerate(weights_under(self.noise, self.k, several).values()):
-            counted = {name: arrays[f"{name} {i}"] for name in _REQUIRED}
-            counted |= {name: arrays.get(f"{name} {i}") for name in _OPTIONAL}
-            tallies.append(Tally(n, self.k, **counted, unit=weights.unit, part=part))
+        models, part = weights_under(self.noise, self.k, several).values(), PART if several else 1.0
+        tallies = []
+        for stored, weights in zip(document["tallies"], models, strict=True):
+            arrays: dict[str, Any] = {name: _unpacked(stored[name]) for name in _ARRAYS}
+            tallies.append(Tally(n, self.k, **arrays, unit=weights.unit, part=part))
         if widths is not None:
             counts = Chunk(tallies, widths, int(tallies[0].hits.sum()) if several else None)
             if self._possible(counts) and n <= self._most_points(counts):
                 return counts
         raise InputError("counts", "are not those of any points")
+
+
+def _packed(numbers: Ints | None) -> str | None:
+    """Return whole numbers as text that JSON can hold."""
+    return None if numbers is None else base64.b64encode(numbers.astype("<i8").tobytes()).decode()
+
+
+def _unpacked(text: str | None) -> Ints | None:
+    if text is None:
+        return None
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<i8").astype(np.int64)
 
 
 def _check_alike(ours: Chunk, theirs: Chunk) -> None:
