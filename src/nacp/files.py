@@ -375,7 +375,7 @@ def _optional(check: _Check) -> _Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-_amount = partial(_within, math.inf)
+_amount, _positive = partial(_within, math.inf), partial(check_count, least=1)
 # The fields of a calibration that are checked one by one.
 _CHECKS: dict[str, _Check] = {
     "alpha": check_fraction,
@@ -393,8 +393,8 @@ _CHECKS: dict[str, _Check] = {
     "from_logits": check_flag,
     "checked": _optional(check_count),
     "planned": _optional(check_count),
-    "look": check_count,
-    "looks": _optional(check_count),
+    "look": _positive,
+    "looks": _optional(_positive),
     "noise_basis": stored_basis,
     "several": _optional(check_count),
     "widths": stored_widths,
