@@ -169,6 +169,14 @@ def test_at_once_each_group_is_tested_at_a_part_of_delta():
         nacp.calibrate(PROBS, NOISY, guarantee="none", simultaneous=True, **given)
 
 
+def test_shuffled_labels_are_noticed():
+    shuffled, groups = np.random.default_rng(0).permutation(NOISY), np.arange(300) % 2
+    with pytest.warns(nacp.NoiseModelWarning, match="no better than labels in random order") as caught:
+        cal = nacp.calibrate(PROBS, shuffled, noise=0.2, groups=groups, small="all")
+    assert len([each for each in caught if each.category is nacp.NoiseModelWarning]) == 1
+    assert cal.warnings[0].startswith("the labels fit the rows of probs no better")
+
+
 # Small groups
 
 

@@ -16,14 +16,7 @@ from nacp.coverage.agreement import warning_of
 from nacp.coverage.curve import Rule
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError, warn
-from nacp.groups.grouped_calibration import (
-    Asked,
-    GroupedCalibration,
-    by_rows,
-    check_grouping,
-    grouped,
-    share_delta,
-)
+from nacp.groups.grouped_calibration import Asked, GroupedCalibration, calibrate_groups, share_delta
 from nacp.groups.grouping import Grouping, open_grouping
 from nacp.guarantees import Finding, Guarantee, as_guarantee, names_of
 from nacp.noise import NoiseLike, Unsaid
@@ -212,13 +205,13 @@ def _checked_groups(
         raise InputError("audit", "chose points for all groups together", remedy="check labels at random")
     if asked.small == "merge":
         raise InputError("small", 'must be "error" or "all" with checked labels', found='"merge"')
-    check_grouping(grouping, asked)
-    places = grouping.places if audit.given is None else grouping.places[audit.given[1]]
-    each = asked.of_each(len(grouping.names))
+    if audit.given is not None:
+        grouping = grouping._replace(places=grouping.places[audit.given[1]])
 
-    def calibrate_rows(rows: Ints) -> list[Calibration]:
-        some, mine = sample.some(rows), np.isin(audit.rows, rows)
-        dealt = deal(some.n, some.k, np.searchsorted(rows, audit.rows[mine]), audit.labels[mine], asked.seed)
-        return _calibrations(some, dealt, noise, each)
+    def of_rows(sample: Sample, rows: Ints, asked: Asked) -> list[Calibration]:
+        mine = np.isin(audit.rows, rows)
+        checked = np.searchsorted(rows, audit.rows[mine])
+        dealt = deal(len(rows), sample.k, checked, audit.labels[mine], asked.seed)
+        return _calibrations(sample.some(rows), dealt, noise, asked)
 
-    return grouped(grouping, by_rows(places, len(grouping.names), calibrate_rows), asked, sample.n)
+    return calibrate_groups(sample, grouping, asked, of_rows=of_rows)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Bools, Floats, Ints
 from nacp.calibration import Calibration, NoValidThresholdWarning, calibration_of, calibrations
+from nacp.coverage.agreement import warning_of
 from nacp.coverage.contradiction import against, warn_of
 from nacp.coverage.counted import Counted, weights_under
 from nacp.coverage.curve import Rule, inverse_of
@@ -283,10 +284,6 @@ class Asked(NamedTuple):
     small: str
     known: dict[str, Any]  # fields that the calibrations of all groups share
 
-    def of_each(self, number: int) -> Asked:
-        """Return what is asked of each of several groups: these share delta if all are to hold at once."""
-        return self._replace(guarantee=share_delta(self.guarantee, number)) if self.simultaneous else self
-
     def calibrations(self, sample: Sample, found: Sequence[Finding], n: int) -> list[Calibration]:
         """Return the calibrations for what was found with n points of a sample, one for each alpha."""
         known = {"k": sample.k, "score": sample.score, "random_state": self.seed, "alphas": len(self.alphas)}
@@ -296,7 +293,7 @@ class Asked(NamedTuple):
         ]
 
 
-def check_grouping(grouping: Grouping, asked: Asked, several: bool = False) -> None:
+def _check(grouping: Grouping, asked: Asked, several: bool) -> None:
     """Refuse what cannot be found for groups."""
     guarantee, noise = asked.guarantee, asked.noise
     if asked.simultaneous and guarantee.delta is None:
@@ -322,16 +319,36 @@ def check_grouping(grouping: Grouping, asked: Asked, several: bool = False) -> N
         raise InputError("noise", problem, found=repr(noise), remedy=remedy)
 
 
+def _of_rows(sample: Sample, rows: Ints, asked: Asked) -> list[Calibration]:
+    """Calibrate with some of the rows alone; return a calibration for each alpha."""
+    guarantee, noise, alphas, crossing, seed = asked[:5]
+    some = sample.some(rows)
+    if not len(rows):
+        nothing = Finding(np.inf, 1.0, obstacle="no calibration point is of this group")
+        return asked.calibrations(some, [nothing] * len(alphas), 0)
+    known = asked.known | ({"several": some.given} if some.several else {})
+    counts = Counted.of(some, noise, squares=guarantee.needs_squares)
+    return calibrations(counts, guarantee, noise, alphas, crossing, some, seed, **known)
+
+
 def calibrate_groups(
-    sample: Sample, grouping: Grouping, asked: Asked, unlabelled: Any = None
+    sample: Sample,
+    grouping: Grouping,
+    asked: Asked,
+    unlabelled: Any = None,
+    of_rows: Callable[[Sample, Ints, Asked], Sequence[Calibration]] = _of_rows,
 ) -> list[GroupedCalibration]:
-    """Return for each alpha a calibration by group."""
+    """Return for each alpha a calibration by group.
+
+    `of_rows` calibrates a group of rows: it returns the calibrations of some rows of a sample for all alphas.
+    """
     if unlabelled is not None:
         raise InputError("unlabelled", "cannot be used with groups: the group of these points is unknown")
-    check_grouping(grouping, asked, sample.several)
-    curve = Counted.of(sample, asked.noise).lowest(asked.noise)
-    said = against(curve, asked.noise, sample.score.offset, asked.known["classes"])
-    asked = asked._replace(known=asked.known | {"warnings": said})
+    _check(grouping, asked, sample.several)
+    if "warnings" not in asked.known:
+        curve = Counted.of(sample, asked.noise).lowest(asked.noise)
+        said = against(curve, asked.noise, sample.score.offset, asked.known["classes"]) + warning_of(sample)
+        asked = asked._replace(known=asked.known | {"warnings": said})
     n, aside, places = sample.n, 0, grouping.places
     pooled = np.zeros(len(grouping.names), dtype=bool)
     if asked.small == "merge":
@@ -345,24 +362,22 @@ def calibrate_groups(
     tested = np.cumsum(~pooled) - 1
     number = int(tested[-1]) + 1 + bool(pooled.any())
     tested[pooled] = number - 1
-    find = _by_classes if grouping.of_classes else _by_rows
-    found = find(sample, tested[places], number, asked.of_each(number))
-    in_pool = tuple(name for name, one in zip(grouping.names, pooled, strict=True) if one)
-    return grouped(grouping, [[cals[g] for g in tested] for cals in found], asked, n, in_pool, aside)
-
-
-def grouped(
-    grouping: Grouping,
-    found: Sequence[Sequence[Calibration]],
-    asked: Asked,
-    n: int,
-    pooled: tuple[Any, ...] = (),
-    aside: int = 0,
-) -> list[GroupedCalibration]:
-    """Return for each alpha a calibration by group; refuse, or warn of, groups without a threshold."""
+    places, each = tested[places], asked
+    if asked.simultaneous:
+        each = asked._replace(guarantee=share_delta(asked.guarantee, number))
+    if grouping.of_classes:
+        found = _by_classes(sample, places, number, each)
+    else:
+        order = np.argsort(places, kind="stable")
+        groups = np.split(order, np.searchsorted(places[order], np.arange(1, number)))
+        found = [of_rows(sample, rows, each) for rows in groups]
     members = tuple(grouping.places.tolist()) if grouping.of_classes else None
-    fixed = asked.guarantee, n, members, asked.simultaneous, pooled, aside
-    results = [GroupedCalibration(grouping.names, tuple(cals), *fixed) for cals in found]
+    in_pool = tuple(name for name, one in zip(grouping.names, pooled, strict=True) if one)
+    fixed = asked.guarantee, n, members, asked.simultaneous, in_pool, aside
+    results = [
+        GroupedCalibration(grouping.names, tuple(found[g][i] for g in tested), *fixed)
+        for i in range(len(asked.alphas))
+    ]
     for cal in results:
         if not cal.infinite:
             continue
@@ -378,36 +393,8 @@ def grouped(
     return results
 
 
-def by_rows(
-    places: Ints, number: int, calibrate_rows: Callable[[Ints], Sequence[Calibration]]
-) -> list[list[Calibration]]:
-    """Calibrate each group with its rows alone; return for each alpha a calibration of each group.
-
-    `calibrate_rows` returns those of some rows for all alphas; `places` has the group of each row.
-    """
-    order = np.argsort(places, kind="stable")
-    groups = np.split(order, np.searchsorted(places[order], np.arange(1, number)))
-    return [list(cals) for cals in zip(*map(calibrate_rows, groups), strict=True)]
-
-
-def _by_rows(sample: Sample, places: Ints, number: int, asked: Asked) -> list[list[Calibration]]:
-    """Calibrate groups of rows."""
-    guarantee, noise, alphas, crossing, seed = asked[:5]
-
-    def calibrate_rows(rows: Ints) -> list[Calibration]:
-        some = sample.some(rows)
-        if not len(rows):
-            nothing = Finding(np.inf, 1.0, obstacle="no calibration point is of this group")
-            return asked.calibrations(some, [nothing] * len(alphas), 0)
-        known = asked.known | ({"several": some.given} if some.several else {})
-        counts = Counted.of(some, noise, squares=guarantee.needs_squares)
-        return calibrations(counts, guarantee, noise, alphas, crossing, some, seed, **known)
-
-    return by_rows(places, number, calibrate_rows)
-
-
-def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> list[list[Calibration]]:
-    """Calibrate groups of classes, all with all rows; return for each alpha a calibration of each group."""
+def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> Sequence[Sequence[Calibration]]:
+    """Calibrate groups of classes, each with all rows; return its calibrations for all alphas."""
     guarantee, noise, alphas, crossing, seed = asked[:5]
     weights = weights_under(noise, sample.k, several=False)
     ways = []
@@ -422,8 +409,7 @@ def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> list
         for way in zip(*ways, strict=True)
     ]
     sizes = np.bincount(places[sample.labels[:, 0]], minlength=number).tolist()
-    by_group = [asked.calibrations(sample, found[g::number], size) for g, size in enumerate(sizes)]
-    return [list(cals) for cals in zip(*by_group, strict=True)]
+    return [asked.calibrations(sample, found[g::number], size) for g, size in enumerate(sizes)]
 
 
 def _small(sample: Sample, grouping: Grouping, judging: Ints, asked: Asked) -> Bools:
