@@ -35,8 +35,12 @@ class Labelling(NamedTuple):
     known: bool  # whether the noise is known; if not, only checked labels are of use
 
     @classmethod
-    def of(cls, noise: NoiseLike | Unsaid, k: int, classes: Any, start: Calibration | None) -> Labelling:
+    def of(
+        cls, noise: NoiseLike | Unsaid | Labelling, k: int, classes: Any, start: Calibration | None
+    ) -> Labelling:
         """Return what `noise` states, or else what the calibration at the start was made with."""
+        if isinstance(noise, Labelling):  # from a file
+            return noise
         if not isinstance(noise, Unsaid):
             return cls(noise_for(noise, k, classes=classes), basis_of(noise), True)
         if start is None:
@@ -160,9 +164,10 @@ class Follower(ABC):
     def _state(self) -> dict[str, Any]:
         """Return what a file holds besides the calibration and the noise."""
 
+    @classmethod
     @abstractmethod
-    def _restore(self, calibration: Calibration, labelling: Labelling, state: dict[str, Any]) -> None:
-        """Become what was saved."""
+    def _of_state(cls, calibration: Calibration, noise: Any, state: dict[str, Any]) -> Self:
+        """Return what was saved; `noise` is a `Labelling`."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state and the calibration to a JSON file, replaced if it exists; `load` reads it."""
@@ -182,12 +187,10 @@ class Follower(ABC):
         document = files.read_document(path, f"file of {cls.__name__}", (cls._format,), cls._version)
         with files.reading(path):
             calibration = files.calibration_of(document["calibration"], score)
-            found = cls.__new__(cls)
             stored, known = document["labelling"], check_flag("known", document["labelling"]["known"])
             noise = files.stored_noise(stored["noise"], calibration.k)
             labelling = Labelling(noise, files.stored_basis("basis", stored["basis"]), known)
-            found._restore(calibration, labelling, document)
-        return found
+            return cls._of_state(calibration, labelling, document)
 
 
 def refuse_groups(name: str, calibration: Any) -> None:

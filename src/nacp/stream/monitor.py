@@ -98,15 +98,9 @@ class Monitor(Follower):
             problem = "has an infinite threshold: its sets hold all classes, so their coverage cannot fall"
             raise InputError("calibration", problem)
         labelling = Labelling.of(noise, calibration.k, calibration.classes, calibration)
-        target = 1 - calibration.alpha if target is None else target
-        self._prepare(calibration, labelling, false_alarm, target)
-
-    def _prepare(
-        self, calibration: Calibration, labelling: Labelling, false_alarm: float, target: float
-    ) -> None:
         self._follow(calibration, labelling)
         self.false_alarm = check_fraction("false_alarm", false_alarm)
-        self.target = check_fraction("target", target)
+        self.target = check_fraction("target", 1 - calibration.alpha if target is None else target)
         self._show(Alarm(self.target, self._shares.range[1], self.false_alarm))
 
     def _use(self, shares: Floats) -> None:
@@ -154,11 +148,13 @@ class Monitor(Follower):
         kept = {name: getattr(self, name) for name in ("false_alarm", "target", "checked")}
         return kept | {"state": self._alarm.to_dict()}
 
-    def _restore(self, calibration: Calibration, labelling: Labelling, state: dict[str, Any]) -> None:
-        self._prepare(calibration, labelling, state["false_alarm"], state["target"])
-        self.checked = check_count("checked", state["checked"])
-        self._alarm.restore(state["state"])
-        self._show(self._alarm)
+    @classmethod
+    def _of_state(cls, calibration: Calibration, noise: Any, state: dict[str, Any]) -> Monitor:
+        found = cls(calibration, noise=noise, false_alarm=state["false_alarm"], target=state["target"])
+        found.checked = check_count("checked", state["checked"])
+        found._alarm.restore(state["state"])
+        found._show(found._alarm)
+        return found
 
     def __repr__(self) -> str:
         return f"Monitor(n={self.n}, alarm={self.alarm}, p_value={self.p_value:.3g})"

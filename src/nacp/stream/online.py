@@ -118,22 +118,15 @@ class OnlineCalibrator(Follower):
         refuse_groups("start", start)
         given = {"k": k, "score": None if score is None else as_score(score), "classes": classes}
         given |= {"normalize": normalize or None, "from_logits": from_logits or None}
-        known, spread = start if isinstance(start, Calibration) else None, None
+        known = start if isinstance(start, Calibration) else None
         calibration = _without_calibration(start, given) if known is None else _checked(known, given)
         if alpha is not None:
             calibration = replace(calibration, alpha=check_fraction("alpha", alpha))
-        if known is not None:
-            spread = _spread_around(known, calibration.alpha)
+        spread = None if known is None else _spread_around(known, calibration.alpha)
         labelling = Labelling.of(noise, calibration.k, calibration.classes, known)
-        self._prepare(calibration, labelling, rate, decay, spread)
-
-    def _prepare(
-        self, calibration: Calibration, labelling: Labelling, rate: Any, decay: Any, spread: float | None
-    ) -> None:
-        noise = labelling.noise
-        if noise is not None and not noise.doubt.exact:
+        if labelling.noise is not None and not labelling.noise.doubt.exact:
             problem = "must be known exactly, without an interval or a radius"
-            raise InputError("noise", problem, found=repr(noise))
+            raise InputError("noise", problem, found=repr(labelling.noise))
         self._follow(calibration, labelling)  # it says how rows are read; the current threshold is _q
         self.range = self._shares.range
         self._width, (low, high) = self.range[1] - self.range[0], calibration.score.span
@@ -242,13 +235,16 @@ class OnlineCalibrator(Follower):
         kept |= {"native_threshold": self._q, "total": self._total, "largest": self._largest}
         return kept | {"reach": plain(self._reach)}
 
-    def _restore(self, calibration: Calibration, labelling: Labelling, state: dict[str, Any]) -> None:
-        self._prepare(calibration, labelling, check_finite("rate", state["rate"]), state["decay"], None)
-        self._q = check_finite("native_threshold", state["native_threshold"])
-        self._total = check_finite("total", state["total"])
-        self._reach = number("reach", state["reach"])
+    @classmethod
+    def _of_state(cls, calibration: Calibration, noise: Any, state: dict[str, Any]) -> OnlineCalibrator:
+        rate = check_finite("rate", state["rate"])
+        found = cls(start=calibration, noise=noise, rate=rate, decay=state["decay"])
+        found._q = check_finite("native_threshold", state["native_threshold"])
+        found._total = check_finite("total", state["total"])
+        found._reach = number("reach", state["reach"])
         counts = (check_count(name, state[name]) for name in ("n", "checked", "largest"))
-        self.n, self.checked, self._largest = counts
+        found.n, found.checked, found._largest = counts
+        return found
 
     def __repr__(self) -> str:
         return f"OnlineCalibrator(n={self.n}, threshold={self.threshold:.6g}, rate={self.rate:.3g})"
@@ -270,7 +266,7 @@ def _checked(start: Calibration, given: dict[str, Any]) -> Calibration:
     """Return how a calibration reads rows; refuse settings that differ from its own."""
     if not math.isfinite(start.native_threshold):
         raise InputError("start", "has an infinite threshold", remedy="pass a threshold to start from")
-    for name, value in given.items():
+    for name, value in (given | {"classes": check_classes(given["classes"], start.k)}).items():
         own = getattr(start, name)
         if value is not None and value != own:
             raise InputError(name, f"must be {own!r}, as in the calibration at the start", found=repr(value))
