@@ -10,7 +10,7 @@ import numpy as np
 from nacp._types import Ints
 from nacp.checks import check_interval, check_rate, set_checked
 from nacp.errors import InputError
-from nacp.noise.base import Doubt, Noise
+from nacp.noise.base import Noise
 from nacp.noise.matrices import GroupedMatrix
 
 
@@ -86,12 +86,6 @@ class GroupNoise(Noise):
             problem = f"must lie in [0, {smallest - 1}/{smallest}), for a group of {smallest} classes"
             raise InputError("rate", problem, found=repr(rate))
         return cls(names, {name: share * m / (m - 1) if m > 1 else 0.0 for name, m in sizes.items()})
-
-    @property
-    def doubt(self) -> Doubt:
-        if self.interval is None:
-            return Doubt((self,))
-        return Doubt(tuple(GroupNoise(self.groups, r) for r in self.interval), confidence=self.confidence)
 
     @property
     def k(self) -> int:

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 from nacp.checks import check_confidence, check_priors, check_rate
 from nacp.errors import InputError
-from nacp.noise.base import Doubt
 from nacp.noise.dense import DenseNoise, check_inverse, check_matrix
 
 
@@ -95,10 +94,6 @@ class MatrixNoise(DenseNoise):
                 raise InputError("priors", problem, found=f"{noisy.min():.4g}")
         joint = noisy[:, None] * posterior
         return cls((joint / joint.sum(axis=0)).T)
-
-    @property
-    def doubt(self) -> Doubt:
-        return Doubt((self,), self.radius, self.confidence)
 
     def describe(self, k: int) -> str:
         unsure = f", of which up to {100 * self.radius:.3g}% of each row may be misplaced{self.doubt.words}"
