@@ -254,7 +254,7 @@ def test_no_sum_can_overflow_and_more_points_are_refused(noise, most):
         stream = stream + stream
     before = pickle.dumps(stream)
     assert abs(len(before) - size) < 99 < size < 8 * 6 * CELLS  # nothing grows
-    with pytest.raises(nacp.InputError, match=f"more than {most:,} points in all"):
+    with pytest.raises(nacp.InputError, match=f"at most {most:,} rows in all"):
         stream.merge(stream)
     assert pickle.dumps(stream) == before
     (tally,) = stream._counts.tallies
@@ -325,7 +325,7 @@ def test_what_does_not_belong_together_is_not_merged():
     assert pickle.dumps(ours) == before
     with pytest.raises(nacp.InputError, match="normalize has no effect"):
         nacp.Calibrator(K, noise=0.2, normalize=True, from_logits=True)
-    with pytest.raises(nacp.InputError, match="probs has not come: there is no point"):
+    with pytest.raises(nacp.InputError, match="probs has no points yet; call update first"):
         ours.fresh().finish(guarantee="none")
 
 

@@ -74,14 +74,10 @@ class Audit:
             return order
         outside = np.isin(self.rows[order], self.plan.rows[self.plan.outside])
         drawn = rng.permutation(np.arange(self.plan.n - self.plan.pilot) < self.plan.counts[1])
-        places = np.where(drawn, np.cumsum(drawn), np.cumsum(~drawn)) - 1
-        left = places < np.where(drawn, np.count_nonzero(outside), np.count_nonzero(~outside))
-        end = len(left) if left.all() else int(np.argmin(left))
-        found = np.empty(end, dtype=np.int64)
-        for side in (True, False):
-            mine = drawn[:end] == side
-            found[mine] = order[outside == side][places[:end][mine]]
-        return found
+        missing = (np.cumsum(drawn) > np.sum(outside)) | (np.cumsum(~drawn) > np.sum(~outside))
+        end = int(np.append(missing, True).argmax())
+        first = int(np.sum(drawn[:end]))
+        return rng.permutation(np.concatenate([order[outside][:first], order[~outside][: end - first]]))
 
 
 def deal(n: int, k: int, rows: Ints, labels: Ints, seed: int) -> Audit:

@@ -5,8 +5,7 @@ The coverage within a group G of classes is ``sum_i sum_{l in G} W[y_i, l] 1{S(x
 (docs/guarantees.md, G1). Each pair (row, label) belongs to one group, so one pass counts all groups.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +28,7 @@ class ClassCurve(Curve):
 
     classes: Ints  # the group
     mass: float  # the estimated number of points of these classes
-    alpha: float  # what `shares` are computed for
+    alpha: float = 0.0  # for `shares`
 
     @property
     def points(self) -> int:
@@ -73,12 +72,9 @@ class ClassCurve(Curve):
 
 
 def class_curves(
-    sample: Sample, weights: Weights, noise: Noise | None, places: Ints, number: int, alphas: Sequence[float]
+    sample: Sample, weights: Weights, noise: Noise | None, places: Ints, number: int
 ) -> list[ClassCurve]:
-    """Return the curves of groups 0 to number - 1 for the first alpha, then for the next, and so on.
-
-    `places` has the group of each class.
-    """
+    """Return the curves of groups 0 to number - 1; `places` has the group of each class."""
     by_label = np.bincount(sample.labels[:, 0], minlength=sample.k)
     mass = np.bincount(places, weights.inverse.push(by_label.astype(np.float64)), number)
     kinds, found = 1 if weights.constant is not None else 3, []
@@ -91,13 +87,9 @@ def class_curves(
             gains, losses = (each[some] for each in more) if more else (None, None)
             counted = BY_CLASS[some], hits[some], pairs[some], gains, losses
             tally = Tally(sample.n, sample.k, by_label, *counted, unit=weights.unit)
-            known: dict[str, Any] = {
-                "classes": np.flatnonzero(places == g),
-                "mass": float(mass[g]),
-                "alpha": alphas[0],
-            }
+            known: dict[str, Any] = {"classes": np.flatnonzero(places == g), "mass": float(mass[g])}
             found.append(ClassCurve(tally, sample.score.spec, weights, noise, **known))
-    return [replace(curve, alpha=alpha) for alpha in alphas for curve in found]
+    return found
 
 
 def _counted(sample: Sample, weights: Weights, places: Ints, groups: range, kinds: int) -> Ints:

@@ -103,7 +103,7 @@ def cluster_classes(
 def _quantiles(sample: Sample, noise: Noise | None) -> tuple[Floats, Floats]:
     """Return the number of points of each class, by inverse weighting, and quantiles: (k, shares)."""
     weights = Weights(inverse_of(noise, sample.k))
-    curves = class_curves(sample, weights, noise, np.arange(sample.k), sample.k, [0.5])
+    curves = class_curves(sample, weights, noise, np.arange(sample.k), sample.k)
     mass, cells = np.array([curve.mass for curve in curves]), np.sort(sample.label_cells[:, 0])
     evenly = cells[np.linspace(0, len(cells) - 1, _THRESHOLDS).astype(np.int64)]
     grid = np.unique(BY_CLASS[np.searchsorted(BY_CLASS, evenly)])

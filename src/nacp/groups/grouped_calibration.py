@@ -400,8 +400,8 @@ def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> Sequ
     ways = []
     ends = (None,) if noise is None else noise.doubt.ends
     for model in ends:
-        curves = class_curves(sample, weights[model], model, places, number, alphas)
-        curves = [replace(curve, widest=weights[ends[-1]].inverse) for curve in curves]
+        exact, widest = class_curves(sample, weights[model], model, places, number), weights[ends[-1]].inverse
+        curves = [replace(curve, alpha=alpha, widest=widest) for alpha in alphas for curve in exact]
         ways.append(guarantee.find(curves, [curve.alpha for curve in curves], crossing, sample, seed))
     # Of the ends of an interval of rates, the larger threshold holds for all rates between them.
     found = [

@@ -1,4 +1,4 @@
-"""Calibrator: calibration from points that come in batches. It keeps tallies, which add up and subtract."""
+"""Calibrator: calibration from points that come in batches. It keeps tallies, which add and subtract."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _ARRAYS = ("by_label", "cells", "hits", "pairs", "gains", "losses", "squares")
 
 
 class Calibrator:
-    """Calibrate from points that come in batches: nothing is kept that grows with their number.
+    """Calibrate from points that come in batches. Memory use does not grow with their number.
 
-    Thresholds are the same as those of `calibrate` to the last bit, in any batches; only that of "split" is
-    the next point of the grid, where `calibrate` has the score of a label itself. States of different points
-    add up, by ``+`` or `merge`, and can be subtracted again, by ``-``. Several threads may update.
+    Thresholds equal those of `calibrate` to the last bit, in batches of any size, with one exception: for
+    "split", `calibrate` returns the score of a label, and a `Calibrator` the next point of the grid. States
+    of different points are added by ``+`` or `merge`, and subtracted by ``-``. Several threads may update.
 
     Parameters
     ----------
@@ -196,8 +196,7 @@ class Calibrator:
         check_choice("crossing", crossing, RULES)
         counts = self._counts
         if counts is None:
-            problem = "has not come: there is no point to calibrate with"
-            raise InputError("probs", problem, remedy="call update first")
+            raise InputError("probs", "has no points yet", remedy="call update first")
         several = counts.several is not None
         chosen = chosen_guarantee(guarantee, delta, self.noise, again=False, several=several)
         chosen.check_applies(self.noise, crossing)
@@ -234,8 +233,15 @@ class Calibrator:
 
     def __add__(self, other: Calibrator) -> Calibrator:
         self._check_same(other)
-        base = self if other._counts is None or self._counts is not None else other
-        return base._holding(base._sum(self._counts, other._counts))
+        ours, theirs = self._counts, other._counts
+        if theirs is None:
+            return self._holding(ours)
+        if ours is None:
+            return other._holding(theirs)
+        most, found = self._most_points(ours), ours + theirs
+        if found.n > most:
+            raise InputError("probs", f"must have at most {most:,} rows in all, so that all sums are exact")
+        return self._holding(found)
 
     def __radd__(self, other: object) -> Calibrator:
         # Python's sum() begins with 0.
@@ -248,23 +254,12 @@ class Calibrator:
             return self._holding(ours)
         found = None
         if ours is not None:
-            _check_alike(ours, theirs)
             with suppress(InputError):
                 found = ours - theirs
         if found is None or not self._possible(found):
             problem = "holds points that were never added, so they cannot be taken away"
             raise InputError("other", problem, found=f"{theirs.n:,} points")
         return self._holding(found if found.n else None)
-
-    def _sum(self, ours: Chunk | None, theirs: Chunk | None) -> Chunk | None:
-        if ours is None or theirs is None:
-            return ours or theirs
-        _check_alike(ours, theirs)
-        most, found = self._most_points(ours), ours + theirs
-        if found.n > most:
-            problem = f"has come with more than {most:,} points in all, up to which all sums are exact"
-            raise InputError("probs", problem)
-        return found
 
     def _most_points(self, counts: Chunk) -> int:
         """Return the number of points up to which no sum of whole numbers can overflow."""
@@ -288,6 +283,14 @@ class Calibrator:
             empty = (self._counts is None and not ours) or (other._counts is None and not theirs)
             if ours is not theirs and ours != theirs and not (empty and name in ("k", "classes")):
                 raise InputError("other", f"must have the same {name}, {ours!r}", found=repr(theirs))
+        if self._counts is None or other._counts is None:
+            return
+        if (self._counts.several is None) != (other._counts.several is None):
+            each = "one label" if self._counts.several is None else "several labels"
+            raise InputError("labels", f"must have {each} for each point, as before")
+        given, found = self._counts.widths.given, other._counts.widths.given
+        if given != found:
+            raise InputError("probs", f"must be {given}, as the points before were", found=found)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Calibrator) and all(
@@ -363,16 +366,6 @@ def _unpacked(text: str | None) -> Ints | None:
     if text is None:
         return None
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<i8").astype(np.int64)
-
-
-def _check_alike(ours: Chunk, theirs: Chunk) -> None:
-    """Refuse counts of points that were given in another form."""
-    if (ours.several is None) != (theirs.several is None):
-        each = "one label" if ours.several is None else "several labels"
-        raise InputError("labels", f"must have {each} for each point, as before")
-    if ours.widths.given != theirs.widths.given:
-        problem = f"must be {ours.widths.given}, as the points before were"
-        raise InputError("probs", problem, found=theirs.widths.given)
 
 
 def _grid_digest() -> str:
