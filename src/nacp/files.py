@@ -1,4 +1,4 @@
-"""Save and load: files written whole or not at all; plain JSON with a version, checked when read."""
+"""Save and load: JSON files with a version and a checksum, written whole or not at all."""
 
 import hashlib
 import json
@@ -35,13 +35,9 @@ _Check: TypeAlias = Callable[[str, Any], Any]
 
 def document_of(cal: Calibration) -> dict[str, Any]:
     """Return what a file holds of a calibration."""
-    return {"format": _FORMAT, "version": _VERSION} | _stored(cal)
-
-
-def _stored(cal: Calibration) -> dict[str, Any]:
     check_storable(cal.classes)
     names = ["k", "score", "noise", "guarantee", "crossing", "threshold", "classes", *_CHECKS]
-    return {name: plain(getattr(cal, name)) for name in names}
+    return {"format": _FORMAT, "version": _VERSION} | {name: plain(getattr(cal, name)) for name in names}
 
 
 def save_grouped(cal: GroupedCalibration, path: File) -> None:
@@ -59,7 +55,7 @@ def save_grouped(cal: GroupedCalibration, path: File) -> None:
         "simultaneous": cal.simultaneous,
         "pooled": list(cal.pooled),
         "aside": cal.aside,
-        "common": {name: value for name, value in _stored(different[0]).items() if name in _SHARED},
+        "common": {name: value for name, value in document_of(different[0]).items() if name in _SHARED},
         "groups": [
             {name: plain(getattr(each, name)) for name in ("guarantee", "threshold", *_CHECKS)}
             for each in different
@@ -238,7 +234,13 @@ def _checksum(document: dict[str, Any]) -> str:
 def parse(text: str) -> Any:
     """Parse JSON as the standard has it; the ValueError says why it is refused."""
     try:
-        return json.loads(text, object_pairs_hook=_refuse_twice, **_NUMBERS)
+        return json.loads(
+            text,
+            object_pairs_hook=_refuse_twice,
+            parse_int=partial(_finite, int),
+            parse_float=partial(_finite, float),
+            parse_constant=partial(_finite, float),
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -248,12 +250,6 @@ def _finite(kind: type[float], text: str) -> float:
     if not abs(number := kind(text)) <= sys.float_info.max:
         raise ValueError(f"{text[:20]} is not a finite number")
     return number
-
-
-_NUMBERS: Any = {
-    f"parse_{name}": partial(_finite, kind)
-    for name, kind in (("int", int), ("float", float), ("constant", float))
-}
 
 
 def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
