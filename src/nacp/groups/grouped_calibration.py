@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Bools, Floats, Ints
-from nacp.calibration import Calibration, NoValidThresholdWarning, calibration_of, calibrations
+from nacp.calibration import Calibration, NoValidThresholdWarning, calibration_of, calibrations, seen
 from nacp.coverage.agreement import warning_of
 from nacp.coverage.contradiction import against, warn_of
 from nacp.coverage.counted import Counted, weights_under
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from nacp.scores import Score
 
 SMALL = ("error", "all", "merge")
-# With small="merge" one of this number of points decides which groups are small. Where a guarantee has no
-# delta, a group is small unless it is large enough with this probability of error at most.
+# With small="merge", a tenth of the points decides which groups are small. If a guarantee has no delta, a
+# group counts as large only if that is wrong with at most the probability _UNSURE.
 _ASIDE, _UNSURE = 10, 0.05
 _SHOWN = 30  # How many groups are shown one by one.
 
@@ -216,7 +216,7 @@ class GroupedCalibration:
     def table(self) -> list[tuple[str, str, str, str]]:
         """Return for each group its name, points, threshold and estimated coverage, or why there is none.
 
-        Where labels were checked, the points are those.
+        If labels were checked, the points are those with a checked label.
         """
         return [
             (
@@ -255,12 +255,12 @@ class GroupedCalibration:
 
 
 def _points_of(cal: Calibration) -> int:
-    """Return how many points a calibration rests on; where labels were checked, how many of these."""
+    """Return the number of points, or of checked labels, that a calibration comes from."""
     return cal.n if cal.checked is None else cal.checked
 
 
 def listed(names: tuple[Any, ...]) -> str:
-    """Return names in words, the first of many."""
+    """Return the first five names, and the number of the others."""
     shown = ", ".join(map(str, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
 
@@ -321,14 +321,13 @@ def _check(grouping: Grouping, asked: Asked, several: bool) -> None:
 
 def _of_rows(sample: Sample, rows: Ints, asked: Asked) -> list[Calibration]:
     """Calibrate with some of the rows alone; return a calibration for each alpha."""
-    guarantee, noise, alphas, crossing, seed = asked[:5]
     some = sample.some(rows)
     if not len(rows):
         nothing = Finding(np.inf, 1.0, obstacle="no calibration point is of this group")
-        return asked.calibrations(some, [nothing] * len(alphas), 0)
-    known = asked.known | ({"several": some.given} if some.several else {})
-    counts = Counted.of(some, noise, squares=guarantee.needs_squares)
-    return calibrations(counts, guarantee, noise, alphas, crossing, some, seed, **known)
+        return asked.calibrations(some, [nothing] * len(asked.alphas), 0)
+    counts = Counted.of(some, asked.noise, squares=asked.guarantee.needs_squares)
+    how = asked.guarantee, asked.noise, asked.alphas, asked.crossing, some, asked.seed
+    return calibrations(counts, *how, **asked.known | seen(some))
 
 
 def calibrate_groups(
@@ -395,25 +394,24 @@ def calibrate_groups(
 
 def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> Sequence[Sequence[Calibration]]:
     """Calibrate groups of classes, each with all rows; return its calibrations for all alphas."""
-    guarantee, noise, alphas, crossing, seed = asked[:5]
-    weights = weights_under(noise, sample.k, several=False)
-    ways = []
-    ends = (None,) if noise is None else noise.doubt.ends
+    ends = (None,) if asked.noise is None else asked.noise.doubt.ends
+    weights, by_end = weights_under(asked.noise, sample.k, several=False), []
     for model in ends:
         exact, widest = class_curves(sample, weights[model], model, places, number), weights[ends[-1]].inverse
-        curves = [replace(curve, alpha=alpha, widest=widest) for alpha in alphas for curve in exact]
-        ways.append(guarantee.find(curves, [curve.alpha for curve in curves], crossing, sample, seed))
-    # Of the ends of an interval of rates, the larger threshold holds for all rates between them.
+        curves = [replace(curve, alpha=alpha, widest=widest) for alpha in asked.alphas for curve in exact]
+        each = [curve.alpha for curve in curves]
+        by_end.append(asked.guarantee.find(curves, each, asked.crossing, sample, asked.seed))
+    # The larger of the thresholds at both ends of an interval of rates holds for all rates between them.
     found = [
-        max(way, key=lambda each: each.threshold)._replace(gap=max(each.gap for each in way))
-        for way in zip(*ways, strict=True)
+        max(pair, key=lambda each: each.threshold)._replace(gap=max(each.gap for each in pair))
+        for pair in zip(*by_end, strict=True)
     ]
     sizes = np.bincount(places[sample.labels[:, 0]], minlength=number).tolist()
     return [asked.calibrations(sample, found[g::number], size) for g, size in enumerate(sizes)]
 
 
 def _small(sample: Sample, grouping: Grouping, judging: Ints, asked: Asked) -> Bools:
-    """Return which groups are too small, judged by some of the points, which are used for nothing else."""
+    """Return which groups are too small; `judging` are the rows that are used for nothing else."""
     of_classes, number, alpha = grouping.of_classes, len(grouping.names), min(asked.alphas)
     needed = asked.guarantee.points_needed(asked.noise, sample.k, alpha, of_classes=of_classes)
     if of_classes:
@@ -422,14 +420,14 @@ def _small(sample: Sample, grouping: Grouping, judging: Ints, asked: Asked) -> B
     else:
         weights, where = np.ones(len(judging)), grouping.places[judging]
     sizes: Floats = np.bincount(where, weights, number).astype(np.float64)
-    if asked.guarantee.delta is None:  # then a smaller group has no finite threshold at all
+    if asked.guarantee.delta is None:  # a group that is smaller than needed has no finite threshold
         trials = np.full(number, len(judging))
         sizes = trials * exact_share(np.clip(sizes, 0, trials), trials, _UNSURE / number)[0]
     return ~np.asarray(sizes * (_ASIDE - 1) >= (math.inf if needed is None else needed))
 
 
 def _too_small(result: GroupedCalibration) -> InputError:
-    """Return the error where groups are too small: it says which, and what may be done."""
+    """Return the error that names the groups that are too small, and the remedies."""
     groups, of_classes = result.groups, result.members is not None
     first = groups[result.infinite[0]]
     checked = first.checked is not None
