@@ -4,7 +4,6 @@ The alarm bets that numbers are too small; the wealth is divided among all point
 and among several stakes: docs/guarantees.md, M1.
 """
 
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -58,11 +57,9 @@ class Alarm:
         factors = 1 + self.stakes * (self.target - numbers)[:, None]
         # The wealth kept for later beginnings. Each bet begins with the difference of two successive values.
         kept = 1 / (1 + np.log(np.arange(self.n + 1.0, self.n + len(numbers) + 2)))
-        begun, path = (-np.diff(kept) / _STAKES).tolist(), np.empty_like(factors)
-        for stake, bet in enumerate(self._bets.tolist()):
-            steps = zip(begun, factors[:, stake].tolist(), strict=True)
-            bets = accumulate(steps, lambda bet, step: (bet + step[0]) * step[1], initial=bet)
-            path[:, stake] = list(bets)[1:]
+        path, bets = np.empty_like(factors), self._bets
+        for i, begun in enumerate((-np.diff(kept) / _STAKES).tolist()):
+            path[i] = bets = (bets + begun) * factors[i]
         wealth = path.sum(axis=1) + kept[1:]
         reached = np.flatnonzero(wealth >= 1 / self.level)
         last = len(numbers) - 1 if not len(reached) else int(reached[0])
