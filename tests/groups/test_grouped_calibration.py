@@ -256,7 +256,7 @@ def test_what_a_refusal_offers_can_be_had(options, offered):
         ([0, 1, 2], ["0", "1", "2"], r"holds '0' in row 0.*1 and '1' are different groups"),
         (["0", "1", "2"], [0, 1, 2], r"holds 0 in row 0.*1 and '1' are different groups"),
         ([7, "a", 7], [7, "7", "a"], r"holds '7' in row 1.*\(these were: 7, 'a'\)"),
-        ([0, 1, 2], None, "groups must say of which group each row is"),
+        ([0, 1, 2], None, "groups must name the group of each row"),
         ([0, 1, 2], [0], r"groups must have the shape \(300,\)"),
         (None, [0, 1, 2], "groups has no effect: thresholds differ by class"),
     ],

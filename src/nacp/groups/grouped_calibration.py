@@ -53,17 +53,17 @@ class GroupedCalibration:
         One for each group; pooled groups have the same one. Its `n` is the number of points of the group, or
         of given labels that are of the group's classes.
     guarantee : Guarantee
-        As given. If `simultaneous`, the guarantees of `calibrations` have a part of its delta.
+        As given. If `simultaneous`, each guarantee of `calibrations` has a part of its delta.
     n, aside : int
-        The numbers of calibration points, and of those that only decided which groups are small.
+        The number of calibration points, and of those that were only used to decide which groups are small.
     members : tuple of int or None
         For groups of classes: the place among `names` of each class's group. None for groups of rows.
     simultaneous : bool
-        Whether the promise holds for all groups at once, or for each by itself.
+        Whether the promise holds for all groups at once, or for each one separately.
     pooled : tuple
-        The names of the groups that were too small, and were pooled.
+        The names of the groups that were pooled because they were too small.
     alpha, k, classes, score, noise, warnings
-        As of each calibration.
+        Those of every calibration.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class GroupedCalibration:
         return said
 
     def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0) -> Rows:
-        """Check rows, which are read in the same way as the calibration points were."""
+        """Check rows and open them as the calibration points were."""
         return self.calibrations[0].open_rows(probs, name, least, start)
 
     def predict_set(self, probs: Any, *, groups: Any = None, allow_empty: bool = True) -> PredictionSets:
@@ -162,7 +162,7 @@ class GroupedCalibration:
         probs, allow_empty
             As in `Calibration.predict_set`.
         groups : array of shape (m,), optional
-            The group of each input, if groups are of rows. A group that was not calibrated is refused.
+            The group of each input, for groups of rows. A group that was not calibrated is refused.
 
         Returns
         -------

@@ -52,7 +52,7 @@ def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
 def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
     """Return the place among `names` of the group of each of n rows; refuse other groups."""
     if groups is None:
-        problem = "must say of which group each row is: thresholds differ by group"
+        problem = "must name the group of each row: thresholds differ by group"
         raise InputError("groups", problem, remedy="pass one for each row of probs")
     found, places = _distinct(groups, n)
     strange = next((name for name in found if name not in set(names)), None)
