@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
 from threading import Lock
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,12 @@ _SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits")
 _FORMAT, _VERSION = "nacp.calibrator", 1
 _ADDING = Lock()  # of all calibrators, as a lock of its own could not be copied with a calibrator
 _ARRAYS = ("by_label", "cells", "hits", "pairs", "gains", "losses", "squares")
+
+
+class _Options(TypedDict, total=False):
+    guarantee: str | Guarantee | None
+    delta: float | None
+    crossing: Rule
 
 
 class Calibrator:
@@ -153,23 +159,9 @@ class Calibrator:
         }
 
     @overload
-    def finish(
-        self,
-        *,
-        alpha: float = ...,
-        guarantee: str | Guarantee | None = ...,
-        delta: float | None = ...,
-        crossing: Rule = ...,
-    ) -> Calibration: ...
+    def finish(self, *, alpha: float = ..., **options: Unpack[_Options]) -> Calibration: ...
     @overload
-    def finish(
-        self,
-        *,
-        alpha: Sequence[float],
-        guarantee: str | Guarantee | None = ...,
-        delta: float | None = ...,
-        crossing: Rule = ...,
-    ) -> list[Calibration]: ...
+    def finish(self, *, alpha: Sequence[float], **options: Unpack[_Options]) -> list[Calibration]: ...
     def finish(
         self,
         *,
