@@ -14,8 +14,8 @@ from nacp.noise.annotators import AnnotatorNoise
 class NoiseByGroup(AnnotatorNoise):
     """A noise matrix for each group of rows; made by `calibrate` from ``noise={group: model}``.
 
-    A label is weighed by the inverse of its own group's matrix. Everywhere else the model is the mean of the
-    matrices by the share of rows in each group, that of a label of a random row.
+    A label is weighted by the inverse of its own group's matrix. Everywhere else the model is the mean of the
+    matrices, weighted by the share of rows in each group: that of the label of a random row.
     """
 
     names: tuple[Any, ...]

@@ -18,13 +18,13 @@ from nacp.noise.matrices import GroupedMatrix
 class GroupNoise(Noise):
     """With probability `rate` the label is replaced by one drawn from all labels of its own group.
 
-    Two models are equal if they have the same matrix, interval and confidence, whatever the names of their
-    groups. A file keeps the names if all are text or whole numbers, and otherwise numbers the groups.
+    Two models are equal if they have the same matrix, interval and confidence; the names of the groups do not
+    matter. A file contains the names if all are text or whole numbers, and otherwise the groups' numbers.
 
     Parameters
     ----------
     groups : sequence of length k
-        The group that each class belongs to, as any hashable value.
+        The group of each class, any hashable value.
     rate : float, or mapping from group to float
         In [0, 1); one for all groups, or one for each. A mapping may also be given as a list of pairs.
     interval, confidence

@@ -22,9 +22,9 @@ class MatrixNoise(DenseNoise):
         see `from_columns` and `from_posterior`. A dense, read-only copy is kept; rows that sum to 1 only up
         to 0.0001 are divided by their sums.
     radius, confidence : float, default=0.0 and 1.0
-        How far each row of the true matrix may be from P's, in total variation, also if noise depends on the
-        input; and the probability that this is large enough. One minus it is added to delta. The guarantees
-        "pac" and "expected" can make use of a radius.
+        How far each row of the true matrix may be from that of P, in total variation, even if noise depends
+        on the input; and the probability that the radius is large enough. One minus this probability is added
+        to delta. The guarantees "pac" and "expected" accept a radius.
 
     Examples
     --------

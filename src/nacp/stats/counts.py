@@ -1,7 +1,7 @@
 """The exact binomial test: its allowed misses, its excess coverage, and the labels needed for an excess.
 
-With m right labels, the test passes a threshold if at most a of them lie outside of their sets, a being the
-largest number with ``P(Bin(m, alpha) <= a) <= delta``. Its coverage then has the mean ``(m - a) / (m + 1)``.
+With m correct labels, the test accepts a threshold if at most a of them lie outside of their sets; a is the
+largest number with ``P(Bin(m, alpha) <= a) <= delta``. Coverage then has the mean ``(m - a) / (m + 1)``.
 """
 
 from typing import Any
