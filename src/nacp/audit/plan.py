@@ -228,9 +228,14 @@ def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any
     if n != sample.n or not 0 <= fields["pilot"] < n or document.get("digest") != digest(sample):
         raise other_points()
     picked, others = np.unique(rows), planned(n, fields["pilot"], fields["random_state"])[1]
-    right = len(picked) == len(rows) > 0 and np.isin(picked, others).all() and len(fields["counts"]) == 2
-    stops = fields["stops"]
-    if not right or stops[-1:] != (len(rows),) or stops != tuple(sorted({*stops})) or stops[0] < 1:
+    right = (
+        picked.shape == rows.shape != (0,)
+        and np.isin(picked, others).all()
+        and len(fields["counts"]) == 2
+        and fields["stops"][-1:] == (len(rows),)
+        and (np.diff(fields["stops"], prepend=0) > 0).all()
+    )
+    if not right:
         raise unreadable
     return AuditPlan(rows, **fields, digest=document["digest"])
 
