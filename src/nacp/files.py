@@ -34,7 +34,7 @@ _Check: TypeAlias = Callable[[str, Any], Any]
 
 
 def document_of(cal: Calibration) -> dict[str, Any]:
-    """Return what a file holds of a calibration."""
+    """Return a calibration as a document for a file."""
     check_storable(cal.classes)
     names = ["k", "score", "noise", "guarantee", "crossing", "threshold", "classes", *_CHECKS]
     return {"format": _FORMAT, "version": _VERSION} | {name: plain(getattr(cal, name)) for name in names}
@@ -152,15 +152,15 @@ def calibration_of(document: dict[str, Any], score: Any, least: int = 1) -> Cali
     )
 
 
-# What is common to all files of the library
+# Common to all files of the library
 
 
 def write_whole(path: File, mode: Literal["w", "wb"], write: Callable[[IO[Any]], object]) -> None:
-    """Let `write` fill a file; an interruption or an error leaves what was there before.
+    """Let `write` fill a file; after an interruption or an error the old file is still there.
 
-    The content goes to a new file of a random name in the same folder, ``.nacp-….partial``, which then
-    replaces the old one. Threads and processes may do so at once; the last one prevails. Only a process that
-    is killed leaves such a file, which can be deleted.
+    The content is written to a new file in the same folder, ``.nacp-….partial`` with a random name, which
+    then replaces the old file. Several threads and processes may write at once; the last one prevails. Only a
+    process that is killed leaves such a file behind, which can be deleted.
     """
     target = Path(os.path.realpath(path))  # a link stays one
     if target.exists() and not target.is_file():
@@ -181,13 +181,13 @@ def write_whole(path: File, mode: Literal["w", "wb"], write: Callable[[IO[Any]],
             partial.chmod(kept)  # `create` could only give less, by the umask
         partial.replace(target)
     except OSError as error:
-        # Where the disk is full there is no name; the user did not give the other one.
+        # A full disk has no file name, and the user does not know the name of the partial file.
         if error.filename in (None, str(partial)):
             error.filename = str(path)
         raise
     finally:
         partial.unlink(missing_ok=True)
-    with suppress(OSError), ExitStack() as stack:  # not every system lets a folder reach the disk
+    with suppress(OSError), ExitStack() as stack:  # not every system can sync a folder
         folder = os.open(target.parent, os.O_RDONLY)
         stack.callback(os.close, folder)
         os.fsync(folder)
@@ -204,7 +204,7 @@ def write_document(path: File, document: dict[str, Any]) -> None:
 
 
 def read_document(path: File, what: str, formats: Sequence[str], version: int) -> dict[str, Any]:
-    """Read a JSON file, and refuse all but this version of one of the formats; new files have the first."""
+    """Read a JSON file; refuse other versions and formats. The first format is named in messages."""
     try:
         document = parse(Path(path).read_bytes().decode("utf-8"))
     except ValueError as error:
@@ -220,7 +220,7 @@ def read_document(path: File, what: str, formats: Sequence[str], version: int) -
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document as JSON has it, with its checksum, which does not depend on the layout."""
+    """Return a document with a checksum, which does not depend on the layout of the JSON text."""
     document = json.loads(json.dumps(document, allow_nan=False))
     return document | {"checksum": _checksum(document)}
 
@@ -232,7 +232,7 @@ def _checksum(document: dict[str, Any]) -> str:
 
 
 def parse(text: str) -> Any:
-    """Parse JSON as the standard has it; the ValueError says why it is refused."""
+    """Parse JSON strictly by the standard; a ValueError says what is wrong."""
     try:
         return json.loads(
             text,
@@ -246,14 +246,14 @@ def parse(text: str) -> Any:
 
 
 def _finite(kind: type[float], text: str) -> float:
-    """Read a number; refuse NaN and infinity, which JSON does not have, and what no float can hold."""
+    """Read a number; refuse NaN and infinity, which are not JSON, and numbers beyond the range of floats."""
     if not abs(number := kind(text)) <= sys.float_info.max:
         raise ValueError(f"{text[:20]} is not a finite number")
     return number
 
 
 def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object that has a key twice, of which Python's reader takes the last."""
+    """Refuse an object with a repeated key, of which Python's reader takes the last."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("it has a key twice")
@@ -262,7 +262,7 @@ def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def reading(path: File) -> Iterator[None]:
-    """Say which file it is if one of its fields is missing or wrong."""
+    """Name the file in errors about its fields."""
     try:
         yield
     except InputError as error:
@@ -274,7 +274,7 @@ def reading(path: File) -> Iterator[None]:
 
 
 def stored_score(stored: dict[str, Any], score: Any) -> Score:
-    """Return the score that a file names; a custom function has to be given."""
+    """Return the score that a file names; a custom function must be given."""
     if "function" not in stored:
         return rebuild("score", SCORES, stored)
     if score is None:
@@ -304,13 +304,13 @@ def stored_noise(stored: Any, k: int) -> Noise | None:
 
 
 def rebuild(name: str, table: dict[str, type[_Member]], stored: dict[str, Any]) -> _Member:
-    """Make the member of a family that its `to_dict` described."""
+    """Return the member of a family that its `to_dict` described."""
     parameters = dict(stored)
     return table[check_choice(name, parameters.pop("name"), tuple(table))](**parameters)
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can hold: for a member of a family its parameters, for infinity a word."""
+    """Return a value as JSON: the parameters of a member of a family, a word for infinity."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, NoiseBasis):
@@ -343,12 +343,12 @@ def _storable(name: Any) -> bool:
 
 
 def stored_basis(name: str, stored: Any) -> NoiseBasis | None:
-    """Return the conditions of an estimate, as a file says."""
+    """Return the conditions of an estimate that a file states."""
     return None if stored is None else NoiseBasis(*(_text(name, stored[key]) for key in NoiseBasis._fields))
 
 
 def stored_widths(name: str, stored: Any) -> Widths | None:
-    """Return how wide numbers were, as a file says."""
+    """Return the widths of numbers that a file states."""
     if stored is None:
         return None
     least, given = (check_choice(name, each, ("float16", "float32", "float64")) for each in stored)

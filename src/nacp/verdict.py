@@ -1,4 +1,4 @@
-"""judge(): was the promise kept, as far as test points can tell?"""
+"""`judge`: whether test points contradict the promise of a calibration."""
 
 import math
 from collections import defaultdict
@@ -24,32 +24,32 @@ HINT = "If some of these labels may be wrong, {}: a wrong label counts as a miss
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `judge` found; print it for a sentence.
+    """The result of `judge`; print it to read it as a sentence.
 
     Attributes
     ----------
     passed : bool
-        False if the whole interval lies below the target.
+        Whether the interval reaches the target.
     target : float
         The coverage that was promised: 1 - alpha, for "expected" less its gap.
     coverage : float
         The share of test labels in their sets.
     interval : tuple of two floats
-        A 95% interval of what the promise is about: the coverage of these sets, or the mean coverage over
-        calibration sets.
+        A 95% interval of the coverage of these sets; or, if the promise is on average, of the mean coverage
+        over calibration sets.
     on_average : bool
-        Whether it is the latter.
+        Whether the promise is on average over calibration sets.
     confidence : float
-        The confidence of the interval: 0.95, less the probability with which the noise model of the test
-        labels may be wrong.
+        The confidence of the interval: 0.95, minus the probability that the noise model of the test labels is
+        wrong.
     basis : str
-        The test labels on which this rests.
+        The test labels that were used.
     promise : str
         What was promised.
     group : optional
-        Of groups, the one that comes off worst; the interval is its own, wide enough for all at once.
+        For groups, the worst one. The interval is that of this group, wide enough for all groups at once.
     hint : str
-        After a fail: what to do if labels that were taken as true may be wrong.
+        If the verdict is "fail": what to do if labels that were taken as true may be wrong.
     """
 
     passed: bool
@@ -82,21 +82,23 @@ class Verdict:
 def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> Verdict:
     """Compare the coverage of test points with what was promised.
 
-    A promise for nearly all calibration sets ("pac", "binomial", "nacp") is about the coverage of these very
-    sets. It fails if ``result.coverage_interval`` lies below 1 - alpha. If all is as assumed, that happens
-    with probability delta + 0.025 at most.
+    A promise for nearly all calibration sets ("pac", "binomial", "nacp") is about the coverage of these
+    particular sets. The verdict is "fail" if ``result.coverage_interval`` lies below 1 - alpha. If the
+    assumptions hold, the probability of that is at most delta + 0.025.
 
     A promise on average over calibration sets (all others, and "none", which only aims at 1 - alpha) is about
-    the mean of a coverage of which one value was seen: the interval is then normal, and also has the variance
-    of this value, that of one calibration point's share where sets are small, divided by n. If all is as
-    assumed, it fails with probability about 0.025, and up to 0.08 with 50 points of each class.
+    the mean of the coverage, of which the test points show one value. The interval is then a normal one that
+    includes the variance of this value: that of one calibration point's share where sets are small, divided
+    by n. If the assumptions hold, the probability of "fail" is about 0.025, and up to 0.08 with 50 points per
+    class.
 
     Parameters
     ----------
     calibration : Calibration or GroupedCalibration
-        What was promised. Of groups the worst one is judged, with an interval for all of them at once.
+        The calibration with the promise. Of groups, the worst one is judged, with an interval that is valid
+        for all of them at once.
     result : Evaluation
-        What `evaluate` found for its sets; of groups, with these groups.
+        The result of `evaluate` for its sets; for groups, with these as ``groups=``.
 
     Returns
     -------
@@ -120,22 +122,22 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
 
 
 class _Test(NamedTuple):
-    """What the test labels tell of coverage: the number of true ones, or how far its interval reaches."""
+    """Coverage measured with test labels."""
 
-    labelled: int | None
+    labelled: int | None  # the number of true labels; None for noisy ones
     coverage: float
-    below: float
+    below: float  # how far the interval reaches below the coverage, and above it
     above: float
 
 
 def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdict:
-    """Return the verdict on the group that comes off worst, with an interval for all groups at once."""
+    """Return the verdict on the worst group, with an interval that is valid for all groups at once."""
     groups, place = result.groups, {name: i for i, name in enumerate(calibration.names)}
     if groups is None or not set(groups.classes or ()) <= set(place):
         raise InputError(
             "result", "must be of the groups of the calibration", remedy="pass these as groups= to evaluate"
         )
-    # Pooled groups were promised to be covered together, so together they are judged.
+    # The promise for pooled groups is about all of them together.
     members = defaultdict[Any, list[int]](list)
     cals: dict[Any, Calibration] = {}
     for i in np.flatnonzero(np.isfinite(groups.coverage)).tolist():
@@ -160,9 +162,9 @@ def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdic
 
 
 def _variance(calibration: Calibration, whole: GroupedCalibration | None = None) -> float:
-    """Return how much the coverage at a threshold varies with the calibration points, if sets are small.
+    """Return the variance of the coverage at a threshold over calibration sets, if sets are small.
 
-    `whole` has the thresholds of all groups, if this one is of a group.
+    `whole` is the calibration of all groups, if `calibration` is that of one group.
     """
     k, noise, ratio, members = calibration.k, calibration.noise, 1.0, None
     inverse, points = inverse_of(noise, k), max(calibration.checked or calibration.n, 1)
@@ -171,8 +173,8 @@ def _variance(calibration: Calibration, whole: GroupedCalibration | None = None)
         mine = np.array([whole.calibrations[g] is calibration for g in whole.members])
         members = np.flatnonzero(mine)
         if not mine.all():
-            # The share of the group among the true labels, from that among the given ones. A rarer group than
-            # `Problem` assumes has fewer points of its own, and as many mislabelled ones.
+            # The share of the group among the true labels, from its share among the given ones. A group that
+            # is rarer than `Problem` assumes has fewer points of its own, and as many mislabelled ones.
             inside = (NO_NOISE if noise is None else noise).matrix(k).pull(mine.astype(np.float64))
             right, wrong = inside[mine].mean(), inside[~mine].mean()
             share = (calibration.n / points - wrong) / (right - wrong)
@@ -184,7 +186,7 @@ def _variance(calibration: Calibration, whole: GroupedCalibration | None = None)
 def _judged(
     calibration: Calibration, result: Evaluation, test: _Test, tail: float, variance: float
 ) -> Verdict:
-    """Return the verdict on a calibration; the part `tail` may lie outside of its interval on each side."""
+    """Return the verdict on a calibration; `tail` is the probability beyond each end of the interval."""
     from scipy.special import ndtri
 
     alpha, coverage, n = calibration.alpha, test.coverage, test.labelled
