@@ -70,6 +70,8 @@ class Noise(ABC):
         The name of the model in files.
     is_uniform, has_rate : bool
         Whether the noise is uniform for every k, and whether it is given by one rate or several.
+    by_row : bool
+        Whether each row has a matrix of its own, so that the model says nothing about other rows.
     if_contradicted : str
         What to do first if the labels contradict the model.
     interval, radius, confidence : tuple of two floats or None, float, float
@@ -80,6 +82,7 @@ class Noise(ABC):
     name: ClassVar[str]
     is_uniform: ClassVar[bool] = False
     has_rate: ClassVar[bool] = False
+    by_row: ClassVar[bool] = False
     if_contradicted: ClassVar[str] = "State less noise"
     interval: tuple[float, float] | None = None
     radius: float = 0.0

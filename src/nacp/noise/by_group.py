@@ -20,6 +20,7 @@ class NoiseByGroup(AnnotatorNoise):
 
     names: tuple[Any, ...]
     name: ClassVar[str] = "by-group"
+    by_row: ClassVar[bool] = True
     _most_condition: ClassVar[float] = np.inf
 
     def __init__(self, matrices: ArrayLike, shares: ArrayLike, names: Sequence[Any]) -> None:

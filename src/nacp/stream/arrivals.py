@@ -43,7 +43,7 @@ class Labelling(NamedTuple):
             return noise
         if not isinstance(noise, Unsaid):
             return cls(noise_for(noise, k, classes=classes), basis_of(noise), True)
-        if start is None:
+        if start is None or (start.noise is not None and start.noise.by_row):
             return cls(None, None, False)
         return cls(start.noise, start.noise_basis, start.checked is None)
 

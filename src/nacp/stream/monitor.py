@@ -32,7 +32,8 @@ class Monitor(Follower):
         The calibration whose sets are watched.
     noise : float, array of shape (k, k), noise model or None, optional
         How later labels are wrong; by default as in the calibration. Required after a calibration from
-        checked labels, unless all later labels are checked, too. ``None`` means that they are correct.
+        checked labels or with ``noise_groups``, unless all later labels are checked. ``None`` means that they
+        are correct.
     false_alarm : float, default=0.01
         The largest probability that a false alarm is *ever* raised, however often you look.
     target : float, optional

@@ -45,7 +45,7 @@ class OnlineCalibrator(Follower):
         The number of classes. If `start` is a calibration, this and the other settings are taken from it.
     noise : float, array of shape (k, k), noise model or None
         How the labels are wrong, known exactly; ``None`` means that they are correct. Optional if `start` is
-        a calibration with a noise model, or if all labels will be checked ones.
+        a calibration with a noise model for all rows, or if all labels will be checked ones.
     score : str, score or callable, optional
         As in `calibrate`, by default "hps".
     alpha : float, optional
