@@ -73,6 +73,7 @@ def test_groups_of_rows_may_have_thresholds_of_their_own():
     probs, _, noisy, site = sample(3000, np.random.default_rng(3))
     cal = nacp.calibrate(probs, noisy, noise=NOISE, noise_groups=site, groups=site)
     alone = nacp.calibrate(probs[site == "B"], noisy[site == "B"], noise=NOISE["B"])
+    assert "the noise is the same" not in cal.assumptions
     assert cal.groups["B"].estimate == pytest.approx(alone.estimate, abs=0.02)
 
 

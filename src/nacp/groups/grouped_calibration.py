@@ -146,7 +146,7 @@ class GroupedCalibration:
         if cal.checked is not None:
             cal = replace(cal, checked=sum(map(_points_of, self.calibrations)))
         said = cal.assumptions
-        if self.members is None and self.noise is not None:
+        if self.members is None and self.noise is not None and not self.noise.by_row:
             said += "; in each group the noise is the same, given the true class"
         return said
 
