@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -116,18 +116,9 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
     """
     if isinstance(calibration, GroupedCalibration):
         return _judge_groups(calibration, result)
-    low, high = result.coverage_interval
-    test = _Test(result.labelled, result.coverage, result.coverage - low, high - result.coverage)
-    return _judged(calibration, result, test, TAIL, _variance(calibration))
-
-
-class _Test(NamedTuple):
-    """Coverage measured with test labels."""
-
-    labelled: int | None  # the number of true labels; None for noisy ones
-    coverage: float
-    below: float  # how far the interval reaches below the coverage, and above it
-    above: float
+    coverage, (low, high) = result.coverage, result.coverage_interval
+    test = coverage, result.labelled, (coverage - low, high - coverage)
+    return _judged(calibration, result, *test, TAIL, _variance(calibration))
 
 
 def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdict:
@@ -153,10 +144,9 @@ def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdic
         some = members[group]
         count, coverage = groups.count[some], groups.coverage[some]
         total, reaches = int(count.sum()), (coverage - groups.low[some], groups.high[some] - coverage)
-        below, above = (math.sqrt(float((count * each) @ (count * each))) / total for each in reaches)
-        labelled = None if result.labelled is None else total
-        test = _Test(labelled, float(count @ coverage) / total, below, above)
-        verdicts[group] = _judged(cal, result, test, TAIL / len(cals), _variance(cal, calibration))
+        below, above = (float(np.linalg.norm(count * each)) / total for each in reaches)
+        test = float(count @ coverage) / total, None if result.labelled is None else total, (below, above)
+        verdicts[group] = _judged(cal, result, *test, TAIL / len(cals), _variance(cal, calibration))
     worst = min(verdicts, key=lambda group: verdicts[group].interval[1] - verdicts[group].target)
     return replace(verdicts[worst], promise=calibration.promise, group=worst)
 
@@ -184,24 +174,31 @@ def _variance(calibration: Calibration, whole: GroupedCalibration | None = None)
 
 
 def _judged(
-    calibration: Calibration, result: Evaluation, test: _Test, tail: float, variance: float
+    calibration: Calibration,
+    result: Evaluation,
+    coverage: float,
+    n: int | None,
+    reach: tuple[float, float],
+    tail: float,
+    variance: float,
 ) -> Verdict:
-    """Return the verdict on a calibration; `tail` is the probability beyond each end of the interval."""
+    """Return the verdict from the coverage of n true labels, or of noisy labels (n is None).
+
+    `reach` says how far the 95% interval reaches below and above the coverage, and `tail` is the probability
+    beyond each end of the interval of the verdict.
+    """
     from scipy.special import ndtri
 
-    alpha, coverage, n = calibration.alpha, test.coverage, test.labelled
+    alpha, on_average = calibration.alpha, calibration.guarantee.delta is None
     target, z = 1 - alpha - calibration.gap, -float(ndtri(tail))
-    on_average = calibration.guarantee.delta is None
     if n is not None and not on_average:
         (low,), (high,) = exact_share(np.array([round(coverage * n)]), np.array([n]), tail)
     else:
-        wider = z / -float(ndtri(TAIL))
-        if n is None:
-            reach = test.below * wider, test.above * wider
-        else:
-            reach = (z * math.sqrt(alpha * (1 - alpha) / n),) * 2
+        below, above = (each * z / -float(ndtri(TAIL)) for each in reach)
+        if n is not None:
+            below = above = z * math.sqrt(alpha * (1 - alpha) / n)
         own = z * math.sqrt(variance) if on_average else 0.0
-        low, high = coverage - math.hypot(reach[0], own), coverage + math.hypot(reach[1], own)
+        low, high = coverage - math.hypot(below, own), coverage + math.hypot(above, own)
     passed, taken_as_true = min(high, 1.0) >= target, result.basis.endswith("taken as true")
     return Verdict(
         passed=bool(passed),
