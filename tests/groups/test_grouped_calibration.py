@@ -9,6 +9,7 @@ import nacp
 from nacp import engine
 from nacp.coverage.grid import BY_CLASS
 from nacp.files import sealed
+from nacp.groups.grouping import known_groups
 from nacp.paper import twins
 from nacp.points import arrays
 
@@ -266,6 +267,12 @@ def test_groups_at_prediction_must_be_those_of_the_calibration(calibrated, given
     cal = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none", **groups)
     with pytest.raises(nacp.InputError, match=sentence):
         cal.predict_set(PROBS, groups=given and (given * 100 if len(given) > 1 else given))
+
+
+def test_many_groups_are_found_at_once():
+    """A set of all names for each name took ten seconds."""
+    customers = np.arange(20_000)
+    assert np.array_equal(known_groups(customers[::-1], 20_000, tuple(customers.tolist())), customers[::-1])
 
 
 def test_a_table_of_groups_in_another_order_is_refused():

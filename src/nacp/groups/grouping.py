@@ -54,8 +54,8 @@ def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
     if groups is None:
         problem = "must name the group of each row: thresholds differ by group"
         raise InputError("groups", problem, remedy="pass one for each row of probs")
-    found, places = _distinct(groups, n)
-    strange = next((name for name in found if name not in set(names)), None)
+    (found, places), known = _distinct(groups, n), set(names)
+    strange = next((name for name in found if name not in known), None)
     if strange is not None:
         shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
         raise InputError(
