@@ -320,7 +320,7 @@ def deviation(cal, probs, labels):
     """Return the standard deviation of one point's share in the estimate, at the threshold."""
     sample = Sample.of(cal.open_rows(probs), labels, cal.score)
     curve = Curve.of(sample, cal.noise)
-    return curve.deviations(sample, np.searchsorted(curve.spec.thresholds, [cal.native_threshold]))[0]
+    return curve.deviation(sample, int(np.searchsorted(curve.spec.thresholds, cal.native_threshold)))
 
 
 class _Setting:

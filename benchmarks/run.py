@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from nacp.marginal import Counted
 
 import nacp
 from nacp.coverage.contradiction import against
+from nacp.coverage.counted import Counted
 from nacp.coverage.tally import Sample
 from nacp.engine import current
 from nacp.paper import twins

@@ -279,7 +279,7 @@ def test_bet(engine: Any, bets: int, n: int) -> None:
         game = betting.Bets(bets, n, 0.05, 0.6, 1.3, 0.7, play)
         found = []
         for first in range(0, n, 700):
-            game.play(shares[first : first + 700], columns[game.open])
+            game.play(shares[first : first + 700, columns[game.open]])
             found += [game.open, game._state.copy(), np.array(game.failed)]
         return found
 
@@ -310,8 +310,7 @@ PLAY = {
     "state": np.ones((8, 2)),
     "most": np.ones(2),
     "outcome": np.zeros(2, dtype=np.int64),
-    "shares": ROWS,
-    "columns": np.array([0, 3]),
+    "shares": ROWS[:, :2].copy(),
     "seen": 0,
     "stops": np.array([0, 2, 4]),
     "changes": np.ones(3, dtype=np.int8),
@@ -320,9 +319,9 @@ PLAY = {
 
 
 def bets(**changed: Any) -> tuple[Any, ...]:
-    state, most, outcome, shares, columns, seen, stops, changes, hedges = (PLAY | changed).values()
+    state, most, outcome, shares, seen, stops, changes, hedges = (PLAY | changed).values()
     tables = (stops, changes), 0.1, (hedges, betting.hedge_table()[1])
-    return (state, most, outcome), (shares, columns), (0.5, 1.0), seen, *tables
+    return (state, most, outcome), shares, (0.5, 1.0), seen, *tables
 
 
 MALFORMED = {
@@ -366,7 +365,7 @@ MALFORMED = {
     ),
     "a state of other bets": ("play", bets(state=np.ones((8, 3)))),
     "a state with too few numbers": ("play", bets(state=np.ones((7, 2)))),
-    "columns of shares that do not exist": ("play", bets(columns=np.array([0, 4]))),
+    "shares of other bets": ("play", bets(shares=np.ones((3, 4)))),
     "stops that descend": ("play", bets(stops=np.array([0, 2, 2]))),
     "too few changes": ("play", bets(changes=np.ones(2, dtype=np.int8))),
     "a short table of hedges": ("play", bets(hedges=np.ones(3))),

@@ -62,10 +62,10 @@ def bet(shares, delta, low, high, target):
     wealth, squares, total, next_stake, stake = 1.0, 0.25, 0.0, 0, 0.0
     for t in range(n):
         if t == next_stake:
-            next_stake = t + max(1, min(t // 8, (n - t) // 64))
+            next_stake = t + max(1, min(t // 8, (n - t) // 32))
             p = min(delta * wealth, 1.0) / 1.05
             stake = min(NORMAL.pdf(NORMAL.inv_cdf(p)) / p / math.sqrt(squares / (t + 1) * (n - t)), most)
-            if total > 6 * math.sqrt(squares):
+            if total > 5 * math.sqrt(squares):
                 stake = min(total / squares, most) / 2
         wealth *= 1 + stake * y[t]
         squares += y[t] ** 2
@@ -252,7 +252,7 @@ def test_a_threshold_that_covers_exactly_its_level_passes_with_probability_at_mo
     (low, high), passed = noise.range(K), 0
     for points in (held * weights).sum(axis=1).reshape(runs, n, 1):
         bets = Bets(1, n, delta, 0.9, high - low, 0.99 * (high - low) / (0.9 - low), engine.current().bet)
-        bets.play(points, np.zeros(1, dtype=np.int64))
+        bets.play(points)
         passed += bets.failed < 0
     assert passed / runs <= delta + 4 * error_of(delta, runs)
     assert passed / runs >= delta / 2 - 4 * error_of(delta / 2, runs), "and it is not much too careful"

@@ -390,7 +390,7 @@ def _check_claim(sample: Sample, cal: Calibration, audit: Audit, level: float) -
     audited = CheckedSample(sample, audit, noise.matrix(sample.k))
     (found,), (spread,) = audited.estimates(thresholds[at], audited.strata_of([cal.alpha])[0])
     claim, deviation = min(
-        (float(curve.at(at, curve.clean)[0]), float(curve.deviations(sample, at)[0])) for curve in curves
+        (float(curve.at(at, curve.clean)[0]), curve.deviation(sample, int(at[0]))) for curve in curves
     )
     # What could not be decided counts in favour of the model in both tests.
     scores = np.empty(sample.n)
@@ -439,8 +439,8 @@ def _tested_cell(sample: Sample, cal: Calibration, curve: Curve, learn: Ints) ->
     few = sample.some(learn)
     curve = Curve.of(few, curve.noise)
     problem = Problem(cal.alpha, cal.n, curve.noise, curve.weights.inverse, curve.counts * (cal.n / few.n))
-    plain = np.array([curve.crossing(1 - cal.alpha, "last")])
-    excess = min(cal.guarantee.excess(problem, float(curve.deviations(few, plain)[0])), cal.alpha / 2)
+    plain = curve.crossing(1 - cal.alpha, "last")
+    excess = min(cal.guarantee.excess(problem, curve.deviation(few, plain)), cal.alpha / 2)
     return curve.crossing(1 - cal.alpha + excess, "last")
 
 

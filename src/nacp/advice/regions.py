@@ -63,7 +63,7 @@ class Region(NamedTuple):
 def bet(gains: Floats, level: float, width: float, most: float) -> bool:
     """Bet that the mean of some numbers is above 0, in units of a width; return whether the bet was won."""
     bets = Bets(1, len(gains), level, 0.0, width, most, engine.current().bet)
-    bets.play(gains[:, None], np.zeros(1, dtype=np.int64))
+    bets.play(gains[:, None])
     return bets.failed < 0
 
 

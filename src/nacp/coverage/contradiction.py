@@ -8,13 +8,12 @@ Half of the level is for the intervals and half for the classes, each divided by
 
 import math
 from collections.abc import Iterable
-from functools import cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nacp._types import Floats, Ints
+from nacp._types import Floats
 from nacp.coverage.curve import Curve
 from nacp.errors import warn
 from nacp.noise import Noise
@@ -61,7 +60,7 @@ def contradiction(curve: Curve) -> Contradiction | None:
     pairs, clean = np.append(0, np.cumsum(tally.pairs)), np.append(0.0, curve.clean)
     quantiles = pairs.searchsorted(pairs[-1] / _INTERVALS * np.arange(_INTERVALS + 1))
     ends = np.array(sorted(set(quantiles.tolist())))
-    first, last = ends[_runs(len(ends))]
+    first, last = ends[np.stack(np.triu_indices(len(ends), 1))]
     share = clean[last] - clean[first]
     low, high = np.full(len(share), lowest), np.full(len(share), highest)
     if weights.constant is not None:
@@ -83,12 +82,6 @@ def contradiction(curve: Curve) -> Contradiction | None:
     edges = np.append(-np.inf, curve.spec.thresholds[tally.cells])
     edges[-1] = np.inf
     return Contradiction(float(share[i]), float(edges[first[i]]), float(edges[last[i]]))
-
-
-@cache
-def _runs(number: int) -> Ints:
-    """Return the first and the last index of every run within a number of ends."""
-    return np.stack(np.triu_indices(number, 1))
 
 
 def _tails(mean: Floats, low: Floats, high: Floats, least: float | Floats, n: int, counted: bool) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
@@ -38,26 +37,17 @@ class Counted:
     more: Any = None
 
     @classmethod
-    def by(
-        cls, count: Callable[[Weights], Tally], noise: Noise | None, score: Score, k: int, several: bool,
-        more: Any = None,
-    ) -> Counted:  # fmt: skip
-        """Call `count` with the weights of each noise model."""
-        weights = weights_under(noise, k, several)
-        tallies: dict[Noise | None, Tally] = {}
-        alike: Tally | None = None
-        for model, each in weights.items():
-            if each.constant is None:
-                tallies[model] = count(each)
-            else:
-                tallies[model] = alike = count(each) if alike is None else alike
-        return cls(tallies, weights, score, more)
-
-    @classmethod
     def of(cls, sample: Sample, noise: Noise | None, *, squares: bool = False, more: Any = None) -> Counted:
         """Tally a sample."""
-        count = partial(Tally.of, sample, squares=squares)
-        return cls.by(count, noise, sample.score, sample.k, sample.several, more)
+        weights = weights_under(noise, sample.k, sample.several)
+        tallies: dict[Noise | None, Tally] = {}
+        pairs: Tally | None = None
+        for model, each in weights.items():
+            if each.constant is None:
+                tallies[model] = Tally.of(sample, each, squares)
+            else:
+                tallies[model] = pairs = Tally.of(sample, each, squares) if pairs is None else pairs
+        return cls(tallies, weights, sample.score, more)
 
     def lowest(self, noise: Noise | None) -> Curve:
         """Return the curve under a noise model, or under the low end of its interval of rates."""

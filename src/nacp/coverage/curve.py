@@ -1,5 +1,6 @@
 """Curves: F^n, F^r and F^c at the points of the grid, from a tally."""
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -103,6 +104,10 @@ def inverse_of(noise: Noise | None, k: int, several: bool = False) -> ClassMatri
 class Curve:
     """The coverage estimates under one noise model, at the cells that contain scores.
 
+    The coverage within a group G of classes is ``sum_i sum_{l in G} W[y_i, l] 1{S(x_i, l) <= q}`` divided by
+    ``sum_i sum_{l in G} W[y_i, l]``, the group's *mass*: an estimate of how many of the points are of its
+    classes (docs/guarantees.md, G1).
+
     Attributes
     ----------
     tally : Tally
@@ -121,6 +126,13 @@ class Curve:
         W at the upper end of an interval of rates, if `noise` is an end of one.
     rate_step : float
         By how much the true rate may exceed that of `noise`, for guarantees with `covers_rates`.
+    members : array of int, optional
+        The group of classes within which coverage is estimated; None for all classes. The tally then counts
+        the pairs with labels of the group.
+    mass : float, optional
+        The mass of the group.
+    alpha : float, optional
+        The alpha for which `shares` within a group are computed.
     """
 
     tally: Tally
@@ -131,6 +143,9 @@ class Curve:
     more: Tally | None = field(default=None, repr=False)
     widest: ClassMatrix | None = field(default=None, repr=False)
     rate_step: float = 0.0
+    members: Ints | None = None
+    mass: float | None = None
+    alpha: float | None = None
 
     @classmethod
     def of(cls, sample: Sample, noise: Noise | None, squares: bool = False) -> "Curve":
@@ -140,8 +155,8 @@ class Curve:
 
     @property
     def points(self) -> int:
-        """The number of points to state in messages."""
-        return self.tally.n
+        """The number of points to state in messages: within a group, that of its labels."""
+        return self.tally.n if self.members is None else int(self.tally.hits.sum())
 
     @property
     def counts(self) -> Floats:
@@ -150,14 +165,13 @@ class Curve:
         return np.asarray(found, dtype=np.float64)
 
     @property
-    def members(self) -> Ints | None:
-        """The classes within which coverage is estimated; None means all."""
-        return None
-
-    @property
     def absent(self) -> str | None:
         """The reason if there is nothing to estimate coverage from, else None."""
-        return None
+        if self.mass is None or self.mass > 0:
+            return None
+        if not self.points:
+            return "no given label is of this group"
+        return "by the noise model, its labels are all wrong ones"
 
     @cached_property
     def noisy(self) -> Floats:
@@ -166,31 +180,33 @@ class Curve:
 
     @cached_property
     def random(self) -> Floats:
-        """F^r-hat at the cells: the mean share of all classes in a set."""
-        return np.cumsum(self.tally.pairs) / (self.tally.n * self.tally.k)
+        """F^r-hat at the cells: the mean share of all classes, or of the group's classes, in a set."""
+        classes = self.tally.k if self.members is None else len(self.members)
+        return np.cumsum(self.tally.pairs) / (self.tally.n * classes)
 
     @cached_property
     def clean(self) -> Floats:
         """F^c-hat at the cells."""
-        return self._weighed(1.0, -1.0) / self.tally.n
+        return self._weighed(1.0, -1.0)
 
     @cached_property
     def losses(self) -> Floats:
         """psi-hat at the cells: the mean over the points of the negative weight in their sets."""
-        return self._weighed(0.0, 1.0) / self.tally.n
+        return self._weighed(0.0, 1.0)
 
     def _weighed(self, positive: float, negative: float) -> Floats:
-        """Return prefix sums of the positive and negative weight, each times a factor."""
+        """Return prefix sums of the positive and the negative weight per point, each times a factor."""
         tally, constant = self.tally, self.weights.constant
+        points = tally.n if self.mass is None else self.mass if self.mass > 0 else np.inf
         if constant is None:
             assert tally.gains is not None
             assert tally.losses is not None
             net = int(positive) * np.cumsum(tally.gains) + int(negative) * np.cumsum(tally.losses)
-            return np.asarray(net * tally.unit)
+            return np.asarray(net * tally.unit / points)
         own = float(self.weights.own[0])
         hits = np.cumsum(tally.hits) * ((positive if own > 0 else negative) * abs(own))
         pairs = np.cumsum(tally.pairs) * ((positive if constant > 0 else negative) * abs(constant))
-        return np.asarray(hits + pairs)
+        return np.asarray((hits + pairs) / points)
 
     def at(self, cells: Ints, values: Floats) -> Floats:
         """Return the values at thresholds, given those at the cells that contain scores."""
@@ -242,13 +258,21 @@ class Curve:
     def shares(self, block: Block, cells: Ints) -> Floats:
         """Return the shares of the rows of a block at thresholds: (rows, thresholds).
 
-        If W is known up to a radius, ``radius osc_q(x)``, the largest error of a share, is subtracted.
+        If W is known up to a radius, ``radius osc_q(x)``, the largest error of a share, is subtracted. Within
+        a group, a share is ``s = sum over l in G of W[y, l] (1{S(x, l) <= q} - (1 - alpha))``.
         """
         sample, where, weights = block.sample, block.where, self.weights
-        labels, parts = sample.labels[where], sample.parts[where]
-        own = weights.own[labels] * parts
+        if self.members is not None and self.alpha is not None:
+            entries = weights.inverse.entries(sample.labels[where], self.members)
+            found = np.zeros((len(entries), len(cells) + 1))
+            places = np.searchsorted(cells, block.cells[:, self.members])
+            np.add.at(found, (np.arange(len(entries))[:, None], places), entries)
+            found = np.cumsum(found[:, :-1], axis=1)
+            found -= (1 - self.alpha) * entries.sum(axis=1, keepdims=True)
+            return found
+        own = weights.own[sample.labels[where]] * sample.parts[where]
         scale = weights.unit if weights.constant is None else weights.constant
-        which, table = weights.of(labels, parts)
+        which, table = weights.of(sample, where)
         found = engine.of(block.values).shares(
             block.values, self.spec, cells, own, sample.label_cells[where], scale, which, table
         )
@@ -256,18 +280,16 @@ class Curve:
             found = found - self.radius * oscillation(block.cells, cells, weights.inverse)
         return found
 
-    def deviations(self, sample: Sample, cells: Ints) -> list[float]:
-        """Return the standard deviation of a point's share at thresholds, in any order of rows."""
-        cells, places = np.unique(cells, return_inverse=True)
+    def deviation(self, sample: Sample, cell: int) -> float:
+        """Return the standard deviation of a point's share at a threshold, in any order of rows."""
         low, high = self.weights.inverse.subset_range()
-        unit = _UNIT * 2.0 ** np.ceil(np.log2(high - low))
-        first = second = np.zeros(len(cells), dtype=object)  # whole numbers of any size
-        for shares in sample.rows.map(lambda values, where: self.shares(Block(sample, values, where), cells)):
+        unit = _UNIT * 2.0 ** math.ceil(math.log2(high - low))
+        first = second = 0  # whole numbers of any size
+        for where in sample.rows.slices():
+            shares = self.shares(Block(sample, sample.rows[where], where), np.array([cell]))
             whole = np.rint(shares / unit).astype(np.int64)
-            first, second = first + whole.sum(axis=0), second + (whole * whole).sum(axis=0)
-        variances = (second * sample.n - first * first).astype(np.float64) * (unit / sample.n) ** 2
-        found: list[float] = np.sqrt(variances)[places].tolist()
-        return found
+            first, second = first + int(whole.sum()), second + int((whole * whole).sum())
+        return math.sqrt(second * sample.n - first * first) * unit / sample.n
 
     def public(self, offset: float) -> CoverageCurve:
         """Return the estimates on the scale of the score."""

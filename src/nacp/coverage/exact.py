@@ -77,7 +77,7 @@ def exact_curve(sample: Sample, noise: Noise | None, thresholds: Floats) -> Cove
     def counted(values: Array, where: slice | Ints) -> Ints:
         places = np.searchsorted(thresholds, engine.of(values).scores(values, spec))
         pairs = np.bincount(places.reshape(-1), minlength=number + 1)
-        which, table = weights.of(sample.labels[where], sample.parts[where])
+        which, table = weights.of(sample, where)
         if table is None:
             return np.stack([pairs, pairs])
         weighed = np.zeros(number + 1, dtype=np.int64)

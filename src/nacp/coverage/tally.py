@@ -3,9 +3,10 @@
 Most guarantees need nothing but a tally.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -62,12 +63,13 @@ class Sample:
             parts = (table >= 0) / np.maximum(np.count_nonzero(table >= 0, axis=1, keepdims=True), 1)
         numbers, spec = np.maximum(table, 0), score.spec
 
-        def scored(values: Array, where: slice | Ints) -> Floats:
-            some = (numbers[where] % rows.k).T
-            return np.stack([engine.of(values).label_scores(values, spec, each) for each in some], axis=1)
+        scores = np.empty(numbers.shape)
 
-        found = list(rows.map(scored))
-        scores = np.concatenate(found) if found else np.empty(numbers.shape)
+        def score_labels(values: Array, where: slice | Ints) -> None:
+            for place, label in enumerate((numbers[where] % rows.k).T):
+                scores[where, place] = engine.of(values).label_scores(values, spec, label)
+
+        deque(rows.map(score_labels), maxlen=0)
         return cls(rows, numbers, parts, score, scores, several)
 
     @property
@@ -146,13 +148,14 @@ class Weights:
             return None
         return self.whole(self.inverse.rest(np.arange(number)))
 
-    def of(self, labels: Ints, parts: Floats) -> tuple[Ints | None, Ints | None]:
-        """Return for each row the index of its weights in a table, and the table.
+    def of(self, sample: Sample, where: slice | Ints) -> tuple[Ints | None, Ints | None]:
+        """Return for some rows of a sample the indices of their weights in a table, and the table.
 
         Both are None if all pairs have the same weight.
         """
         if self.constant is not None:
             return None, None
+        labels, parts = sample.labels[where], sample.parts[where]
         if labels.shape[1] == 1:
             if self._table is not None:
                 return labels[:, 0], self._table
@@ -206,16 +209,14 @@ class Tally:
     @classmethod
     def of(cls, sample: Sample, weights: Weights, squares: bool = False) -> "Tally":
         """Tally a sample in one pass over its rows."""
-
-        def weights_of(where: slice | Ints) -> tuple[Ints | None, Ints | None]:
-            return weights.of(sample.labels[where], sample.parts[where])
-
         kinds = 1 if weights.constant is not None else 3
-        cells, counts, sums = _counted(sample.rows, sample.score.spec, weights_of, kinds, squares)
+        weights_of = partial(weights.of, sample)
+        low, counts, squared = _counted(sample.rows, sample.score.spec, weights_of, kinds, squares)
         there = sample.parts > 0
         labels, parts = sample.labels[there], sample.parts[there]
         # The score of a given label was counted as a pair, so its cell is among those found.
-        places = np.searchsorted(cells, sample.label_cells[there])
+        places = sample.label_cells[there] - low
+        hits = np.bincount(places, minlength=counts.shape[1])
         if kinds == 3:
             whole = weights.whole(weights.own[labels] * parts)
             np.add.at(counts[1], places, np.maximum(whole, 0))
@@ -223,16 +224,17 @@ class Tally:
         part = PART if sample.several else 1.0
         by_label = np.zeros(len(weights.own), dtype=np.int64)
         np.add.at(by_label, labels, np.rint((parts if sample.several else 1.0) / part).astype(np.int64))
-        hits = np.bincount(places, minlength=len(cells))
-        pairs, gains, losses = (*counts, None, None)[:3]
-        return cls(sample.n, sample.k, by_label, cells, hits, pairs, gains, losses, sums, weights.unit, part)
+        cells = np.flatnonzero(counts[0])
+        pairs, gains, losses = (*counts[:, cells], None, None)[:3]
+        counted = cells + low, hits[cells], pairs, gains, losses, squared
+        return cls(sample.n, sample.k, by_label, *counted, weights.unit, part)
 
     @classmethod
     def of_rows(cls, rows: Rows, spec: Spec) -> "Tally":
         """Tally rows without labels."""
-        cells, counts, sums = _counted(rows, spec, lambda _: (None, None), 1, squares=True)
-        hits, by_label = np.zeros_like(cells), np.zeros(rows.k, dtype=np.int64)
-        return cls(rows.n, rows.k, by_label, cells, hits, counts[0], squares=sums)
+        low, (pairs,), squared = _counted(rows, spec, lambda _: (None, None), 1, squares=True)
+        cells, by_label = np.flatnonzero(pairs), np.zeros(rows.k, dtype=np.int64)
+        return cls(rows.n, rows.k, by_label, cells + low, np.zeros_like(cells), pairs[cells], squares=squared)
 
     @property
     def counts(self) -> list[Ints]:
@@ -285,8 +287,8 @@ def _counted(
     weights_of: Callable[[slice | Ints], tuple[Ints | None, Ints | None]],
     kinds: int,
     squares: bool,
-) -> tuple[Ints, Ints, Ints | None]:
-    """Return the cells that contain pairs, histograms over them, and sums of squared set sizes."""
+) -> tuple[int, Ints, Ints | None]:
+    """Return the first cell that contains a pair, histograms from it to the last, and squared set sizes."""
 
     def count(values: Array, where: slice | Ints) -> tuple[int, Ints, Ints | None]:
         found = engine.of(values).tally(values, spec, *weights_of(where))
@@ -299,8 +301,7 @@ def _counted(
         total[:, first:last] += counts
         low, high = min(low, first), max(high, last)
         sums += 0 if more is None else more
-    cells = low + np.flatnonzero(total[0, low:high])
-    return cells, total[:, cells], sums if squares else None
+    return low, total[:, low:high], sums if squares else None
 
 
 def sizes_of(values: Array, spec: Spec, cells: Ints) -> Floats:

@@ -25,7 +25,7 @@ def sets(
 ) -> bytearray: ...
 def play(
     bets: tuple[Any, Any, Any],
-    points: tuple[Any, Any],
+    shares: Any,
     scale: tuple[float, float],
     seen: int,
     schedule: tuple[Any, Any],

@@ -116,7 +116,6 @@ class Engine(Protocol):
         most: Floats,
         outcome: Ints,
         shares: Floats,
-        columns: Ints,
         target: float,
         width: float,
         seen: int,

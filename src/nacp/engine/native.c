@@ -152,7 +152,7 @@ enum {
     P, ABOVE, UPTO, N_ABOVE, N_UPTO, TOP, SECOND, U, CONSTANT,
     ADD, SUBTRACT, MULTIPLY, DIVIDE, MAXIMUM, MINIMUM, EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL,
     NEGATIVE, ABSOLUTE, SQRT, WHERE, CODES,
-    REPEAT, RAISE /* operations of `evaluate` that formulas do not contain */
+    REPEAT /* an operation of `evaluate` that formulas do not contain */
 };
 enum { PER_LABEL = N_UPTO + 1, QUANTITIES = U + 1, LONGEST_FORMULA = 64, CHUNK = 256 };
 
@@ -326,7 +326,6 @@ WIDE static void operate(int code, i64 n, const double *restrict a, const double
     case SQRT: EACH(sqrt(a[i]));
     case WHERE: EACH(a[i] != 0 ? b[i] : c[i]);
     case REPEAT: EACH(*a);
-    case RAISE: EACH(a[i] < -DBL_MAX ? -DBL_MAX : a[i]);
     default: break;
     }
 }
@@ -337,22 +336,19 @@ static void evaluate(Call *call, i64 n)
     Ranks *ranks = &call->ranks;
     const Score *score = &call->score;
     for (i64 from = 0; from < n; from += CHUNK) {
-        const double *stack[LONGEST_FORMULA + 3] = {ranks->score};
+        const double *stack[LONGEST_FORMULA + 3] = {NULL};
         i64 depth = 0, number = n - from < CHUNK ? n - from : CHUNK;
         for (i64 step = 0; step < score->length; step++) {
             int code = score->codes[2 * step];
-            double *out = ranks->chunk[step];
-            if (code < PER_LABEL) {
-                stack[depth++] = ranks->label[code] + from;
-                continue;
-            }
+            double *out = code > CONSTANT && step + 1 == score->length ? ranks->score + from : ranks->chunk[step];
             depth -= operands_of(code);
-            if (code < CONSTANT) operate(REPEAT, number, ranks->row + code, NULL, NULL, out);
-            else operate(code, number, stack[depth], stack[depth + 1], stack[depth + 2], out);
-            stack[depth++] = out;
+            if (code > CONSTANT) operate(code, number, stack[depth], stack[depth + 1], stack[depth + 2], out);
+            else if (code >= PER_LABEL && code < CONSTANT && !from) operate(REPEAT, number, ranks->row + code, NULL, NULL, out);
+            stack[depth++] = code < PER_LABEL ? ranks->label[code] + from : out;
         }
-        operate(RAISE, number, stack[0], NULL, NULL, ranks->score + from);
+        if (stack[0] != ranks->score + from) memcpy(ranks->score + from, stack[0], (size_t)number * sizeof(double));
     }
+    for (i64 j = 0; j < n && ranks->score[j] < -DBL_MAX; j++) ranks->score[j] = -DBL_MAX; /* Scores do not fall. */
 }
 
 /* ---- Ranked labels ---- */
@@ -439,16 +435,26 @@ static i64 keep_labels(const double *entries, const int32_t *columns, i64 n, dou
     return kept;
 }
 
-/* Rank labels of row i that were collected: those with scores between two limits, and a few others. Those before them
-   have scores up to `low`. Return their number, and write whether the labels behind them have scores above `high`. */
-static i64 rank_between(Call *call, i64 i, double low, double high, int *complete)
+/* Return whether the labels that were not collected, all smaller, have scores above `high`. */
+static int rest_is_above(Call *call, double high)
+{
+    const double *entry = call->found;
+    double least = entry[0], standing[4];
+    if (call->collected == call->k) return 1;
+    for (i64 j = 1; j < call->collected; j++) least = entry[j] < least ? entry[j] : least;
+    entries_double.stand(entry, call->collected, least, standing);
+    return score_one(call, on_grid(least), standing) > high;
+}
+
+/* Rank collected labels of row i: those with scores between two limits, and a few others. Those before them have scores
+   up to `low`. Return their number. */
+static i64 rank_between(Call *call, i64 i, double low, double high)
 {
     Ranks *ranks = &call->ranks;
     const double *entry = call->found;
     const int32_t *column = call->columns;
     double base[4] = {0}, standing[4]; /* the mass and number of the labels before those that are left */
     i64 n = call->collected;
-    *complete = n == call->k;
     while (n > AT_ONCE) { /* Choose a label, and find on which side of it the limits are. */
         double pivot = entry[n / 2];
         entries_double.stand(entry, n, pivot, standing);
@@ -457,15 +463,13 @@ static i64 rank_between(Call *call, i64 i, double low, double high, int *complet
         if (!(score <= low || score > high)) break;
         int larger = score > high;
         n = keep_labels(entry, column, n, pivot, larger, ranks), entry = ranks->some, column = ranks->some_columns;
-        if (larger) *complete = 1;
-        else base[0] = standing[1], base[2] = standing[3], ranks->least = pivot;
+        if (!larger) base[0] = standing[1], base[2] = standing[3], ranks->least = pivot;
     }
     call->work += n * n;
     ranks->before = (i64)base[2];
     if (call->work > (i + EXTRA_ROWS) * WORK_PER_ROW) return call->unsorted = 1, 0;
     call->entries->sort(entry, column, n, call->room, ranks->entry, ranks->column);
     if (n) score_ranked(call, n, base[0], ranks->before);
-    if (n && ranks->score[n - 1] > high) *complete = 1;
     return n;
 }
 
@@ -475,8 +479,7 @@ static i64 rank_row(Call *call, i64 i, double low, double high)
 {
     Ranks *ranks = &call->ranks;
     const void *row = row_of(call, i);
-    i64 k = call->k, n = 0;
-    int complete = 0;
+    i64 k = call->k;
     ranks->before = 0, ranks->least = INFINITY, call->collected = 0;
     if (call->ascending) {
         call->entries->descend(call->ascending + (size_t)(i * k) * call->entries->size, k, ranks->entry);
@@ -487,14 +490,13 @@ static i64 rank_row(Call *call, i64 i, double low, double high)
         return score_ranked(call, k, 0, 0), k;
     }
     if (call->score.uses[TOP] || call->score.uses[SECOND]) call->entries->top_two(row, k, ranks->row + TOP);
-    for (double cut = 1.0 / (double)k; !complete && !call->unsorted; cut = cut * (double)k > 1e-4 ? cut / 16 : -INFINITY) {
+    for (double cut = 1.0 / (double)k;; cut = cut * (double)k > 1e-4 ? cut / 16 : -INFINITY) {
         int first = !call->collected;
         call->collected = call->entries->collect(row, k, cut, 0, call->columns, call->found);
         if (!call->collected) continue;
         if (first && call->score.keys) ranks->row[U] = uniform_of(call, i, entries_double.largest(call->found, call->collected));
-        n = rank_between(call, i, low, high, &complete);
+        if (rest_is_above(call, high)) return rank_between(call, i, low, high);
     }
-    return n;
 }
 
 /* ---- The cells of a row ---- */
@@ -534,19 +536,17 @@ static void cells_of_row(Call *call, i64 i, double low, double limit)
 
 /* ---- tally ---- */
 
-/* Histograms over all cells: pairs (alternately in two tables), and the sums of positive and of negative weights. */
+/* Histograms over all cells: pairs, and the sums of positive and of negative weights. */
 typedef struct {
-    uint32_t *pairs[2];
+    uint32_t *pairs;
     uint64_t (*weights)[2];
 } Counts;
 
 static void count_row(const Cells *cells, const i64 *weights, Counts *counts)
 {
     const int32_t *cell = cells->cell;
-    i64 j = 0;
-    for (; j + 2 <= cells->labels; j += 2) counts->pairs[0][cell[j]]++, counts->pairs[1][cell[j + 1]]++;
-    for (; j < cells->labels; j++) counts->pairs[0][cell[j]]++;
-    for (j = 0; weights && j < cells->labels; j++) {
+    for (i64 j = 0; j < cells->labels; j++) counts->pairs[cell[j]]++;
+    for (i64 j = 0; weights && j < cells->labels; j++) {
         i64 weight = weights[cells->column ? cells->column[j] : j], negative = weight >> 63;
         /* Sums wrap around as in NumPy. */
         counts->weights[cell[j]][negative & 1] += (uint64_t)(weight ^ negative) - (uint64_t)negative;
@@ -567,19 +567,18 @@ static const i64 *weights_of(const Weights *weights, const Call *call, i64 i)
 static i64 tally_rows(Call *call, const Weights *weights, i64 *first, i64 **found)
 {
     i64 last = CELLS, measures = weights->table ? 3 : 1;
-    Counts counts = {{take(call, CELLS, 4, 1), take(call, CELLS, 4, 1)}, NULL};
+    Counts counts = {take(call, CELLS, sizeof *counts.pairs, 1), NULL};
     if (weights->table) counts.weights = take(call, CELLS, sizeof *counts.weights, 1);
     if (!prepare(call)) return -1;
     for (i64 i = 0; i < call->rows; i++) {
         cells_of_row(call, i, -INFINITY, INFINITY);
         count_row(&call->cells, weights_of(weights, call, i), &counts);
     }
-    const uint32_t *one = counts.pairs[0], *other = counts.pairs[1];
-    while (last > 0 && !(one[last - 1] | other[last - 1])) last--;
-    for (*first = 0; *first < last && !(one[*first] | other[*first]);) ++*first;
+    while (last > 0 && !counts.pairs[last - 1]) last--;
+    for (*first = 0; *first < last && !counts.pairs[*first];) ++*first;
     i64 n = last - *first, *out = *found = take(call, measures * n, sizeof *out, 0);
     for (i64 j = 0, c = *first; out && j < n; j++, c++) {
-        out[j] = (i64)one[c] + other[c];
+        out[j] = (i64)counts.pairs[c];
         for (i64 m = 1; m < measures; m++) out[m * n + j] = (i64)counts.weights[c][m - 1];
     }
     return out ? n : -1;
@@ -641,6 +640,15 @@ typedef struct {
     i64 number; /* per row */
 } Given;
 
+/* Write the prefix sums of integers, multiplied by `scale`, and set the integers to 0. */
+WIDE static void write_sums(uint64_t *restrict weight, i64 number, double scale, double *restrict out)
+{
+    uint64_t sum = 0;
+    for (i64 t = 0; t < number; t++) weight[t] = sum += weight[t];
+    for (i64 t = 0; t < number; t++) out[t] = (double)(i64)weight[t] * scale + 0.0; /* no -0.0 */
+    memset(weight, 0, (size_t)number * sizeof *weight);
+}
+
 /* Write the shares of rows at one or more thresholds. */
 static int share_rows(Call *call, const Weights *weights, Thresholds *thresholds, const Given *given, double scale,
                       double *out)
@@ -653,14 +661,9 @@ static int share_rows(Call *call, const Weights *weights, Thresholds *thresholds
         cells_of_row(call, i, thresholds->low, thresholds->high);
         if (call->unsorted) return 1;
         weigh_row(call, own, thresholds, weight);
-        uint64_t sum = 0;
-        for (i64 t = 0; t < number; t++) {
-            sum += weight[t], weight[t] = 0;
-            out[t] = (double)(i64)sum * scale;
-        }
+        write_sums(weight, number, scale, out);
         for (i64 g = i * given->number; g < (i + 1) * given->number; g++) {
-            i64 first = threshold_of(thresholds, given->cells[g]);
-            for (i64 t = 0; t < number; t++) out[t] += t < first ? 0.0 : given->own[g];
+            for (i64 t = threshold_of(thresholds, given->cells[g]); t < number; t++) out[t] += given->own[g];
         }
     }
     return 1;
@@ -694,7 +697,8 @@ static i64 ranked_set(Call *call, i64 i, double limit, int32_t *labels)
     while (inside < n && ranks->score[inside] <= limit) inside++;
     if (!inside && !ranks->before) return 0;
     double least = inside ? ranks->entry[inside - 1] : ranks->least;
-    if (call->ascending) return call->entries->collect(row_of(call, i), call->k, least, 0, labels, NULL);
+    if (call->ascending || call->collected > call->k / 4)
+        return call->entries->collect(row_of(call, i), call->k, least, 0, labels, NULL);
     i64 size = 0;
     for (i64 j = 0; j < call->collected; j++) {
         labels[size] = call->columns[j];
@@ -768,11 +772,10 @@ enum { WEALTH, SUMS, SQUARES, STAKE, GROWTH, HIGHEST_GROWTH, NEW_SUMS, NEW_SQUAR
 typedef struct {
     double *state[STATE]; /* for each quantity, its value for every bet */
     const double *most, *shares, *hedges, *slopes;
-    const i64 *columns, *stops;
+    const i64 *stops;
     const int8_t *changes;
-    i64 *outcome, bets, points, width, seen, n_stops;
+    i64 *outcome, bets, points, seen, n_stops;
     double target, per_width, delta;
-    double *gains; /* memory for the gains of BETS_AT_ONCE bets */
 } Game;
 
 /* Set the stakes of some bets to those that hedge the goal "wealth 1/delta after all points". */
@@ -793,25 +796,26 @@ WIDE static void change_stakes(const Game *game, i64 from, i64 to)
         double growing = 0.5 * sums[b] / squares[b], half = 0.5 * most[b];
         growing = growing < half ? growing : half;
         hedge = hedge < most[b] ? hedge : most[b];
-        stake[b] = sums[b] > 6.0 * sqrt(squares[b]) ? growing : hedge;
+        stake[b] = sums[b] > 5.0 * sqrt(squares[b]) ? growing : hedge;
     }
 }
 
 /* Update some bets point by point, with their state in registers. */
-static inline __attribute__((always_inline)) void place_bets(const Game *game, i64 from, i64 bets, i64 points)
+static inline __attribute__((always_inline)) void place_bets(const Game *game, i64 from, i64 bets, i64 first, i64 points)
 {
     double stake[BETS_AT_ONCE], grown[BETS_AT_ONCE], most[BETS_AT_ONCE], sum[BETS_AT_ONCE], square[BETS_AT_ONCE];
-    const double *gains = game->gains;
+    const double *share = game->shares + first * game->bets + from;
     size_t size = sizeof(double) * (size_t)bets;
     memcpy(stake, game->state[STAKE] + from, size), memcpy(grown, game->state[GROWTH] + from, size);
     memcpy(most, game->state[HIGHEST_GROWTH] + from, size), memcpy(sum, game->state[NEW_SUMS] + from, size);
     memcpy(square, game->state[NEW_SQUARES] + from, size);
-    for (i64 i = 0; i < points; i++, gains += BETS_AT_ONCE)
+    for (i64 i = 0; i < points; i++, share += game->bets)
         for (i64 b = 0; b < bets; b++) {
-            grown[b] *= stake[b] * gains[b] + 1;
+            double gain = (share[b] - game->target) * game->per_width;
+            grown[b] *= stake[b] * gain + 1;
             most[b] = grown[b] > most[b] ? grown[b] : most[b];
-            sum[b] += gains[b];
-            square[b] += gains[b] * gains[b];
+            sum[b] += gain;
+            square[b] += gain * gain;
         }
     memcpy(game->state[GROWTH] + from, grown, size), memcpy(game->state[HIGHEST_GROWTH] + from, most, size);
     memcpy(game->state[NEW_SUMS] + from, sum, size), memcpy(game->state[NEW_SQUARES] + from, square, size);
@@ -819,16 +823,8 @@ static inline __attribute__((always_inline)) void place_bets(const Game *game, i
 
 WIDE static void bet_on_points(const Game *game, i64 from, i64 to, i64 first, i64 points)
 {
-    for (; from < to; from += BETS_AT_ONCE) {
-        i64 bets = to - from < BETS_AT_ONCE ? to - from : BETS_AT_ONCE;
-        for (i64 i = 0; i < points; i++)
-            for (i64 b = 0; b < bets; b++) {
-                double share = game->shares[(first + i) * game->width + game->columns[from + b]];
-                game->gains[i * BETS_AT_ONCE + b] = (share - game->target) * game->per_width;
-            }
-        if (bets == BETS_AT_ONCE) place_bets(game, from, BETS_AT_ONCE, points);
-        else place_bets(game, from, bets, points);
-    }
+    for (; from + BETS_AT_ONCE <= to; from += BETS_AT_ONCE) place_bets(game, from, BETS_AT_ONCE, first, points);
+    place_bets(game, from, to - from, first, points);
 }
 
 /* Determine which bets are won or lost, and reset the growth and the new sums. */
@@ -1181,12 +1177,12 @@ static PyObject *native_sets(PyObject *module, PyObject *arguments)
 
 static PyObject *native_play(PyObject *module, PyObject *arguments)
 {
-    PyObject *state, *most, *outcome, *shares, *columns, *stops, *changes, *hedges, *slopes;
+    PyObject *state, *most, *outcome, *shares, *stops, *changes, *hedges, *slopes;
     double target, width, delta;
     Py_ssize_t seen;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "(OOO)(OO)(dd)n(OO)d(OO)", &state, &most, &outcome, &shares, &columns, &target,
-                          &width, &seen, &stops, &changes, &delta, &hedges, &slopes))
+    if (!PyArg_ParseTuple(arguments, "(OOO)O(dd)n(OO)d(OO)", &state, &most, &outcome, &shares, &target, &width, &seen,
+                          &stops, &changes, &delta, &hedges, &slopes))
         return NULL;
     Call *call = call_begin();
     if (!call) return NULL;
@@ -1196,13 +1192,13 @@ static PyObject *native_play(PyObject *module, PyObject *arguments)
     if (!(view_of_state = array_of(call, state, "d", 2, WRITE)) || !(view = array_of(call, shares, "d", 2, READ)) ||
         !(game.outcome = vector_of(call, outcome, INT64, WRITE, &game.bets)) ||
         !(game.most = vector_of(call, most, "d", READ, &game.bets)) ||
-        !(game.columns = ints_of(call, columns, game.bets, 0, view->shape[1])) ||
         !(game.stops = vector_of(call, stops, INT64, READ, &game.n_stops)) ||
         !(game.changes = vector_of(call, changes, "b", READ, &game.n_stops)) ||
         !(game.hedges = vector_of(call, hedges, "d", READ, &number)) ||
         !(game.slopes = vector_of(call, slopes, "d", READ, &number)))
         return finish(call, 0, NULL);
-    game.shares = view->buf, game.points = view->shape[0], game.width = view->shape[1];
+    if (view->shape[1] != game.bets) return finish(call, refuse("shares must have one column per bet"), NULL);
+    game.shares = view->buf, game.points = view->shape[0];
     if (view_of_state->shape[0] != STATE || view_of_state->shape[1] != game.bets)
         return finish(call, refuse("the state must have eight numbers per bet"), NULL);
     for (int s = 0; s < STATE; s++) game.state[s] = (double *)view_of_state->buf + s * game.bets;
@@ -1210,7 +1206,6 @@ static PyObject *native_play(PyObject *module, PyObject *arguments)
         if (game.stops[s] <= game.stops[s - 1]) return finish(call, refuse("stops must ascend"), NULL);
     if (game.n_stops < 2 || game.stops[0] != 0 || game.seen < 0)
         return finish(call, refuse("stops must begin at 0"), NULL);
-    if (!(game.gains = take(call, game.points * BETS_AT_ONCE, sizeof(double), 0))) return finish(call, 0, NULL);
     Py_BEGIN_ALLOW_THREADS
     play_points(&game);
     Py_END_ALLOW_THREADS
@@ -1226,7 +1221,7 @@ static PyMethodDef methods[] = {
      "shares(values, sorted, score, (cells, low, high), (own, label_cells, scale), which, table, out) -> done"},
     {"sets", native_sets, METH_VARARGS, "sets(values, sorted, score, thresholds, allow_empty, sizes) -> labels"},
     {"play", native_play, METH_VARARGS,
-     "play((state, most, outcome), (shares, columns), (target, width), seen, (stops, changes), delta, hedges)"},
+     "play((state, most, outcome), shares, (target, width), seen, (stops, changes), delta, hedges)"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -143,7 +143,6 @@ def bet(
     most: Floats,
     outcome: Ints,
     shares: Floats,
-    columns: Ints,
     target: float,
     width: float,
     seen: int,
@@ -154,4 +153,4 @@ def bet(
 ) -> None:
     """Bet on some points, one after the other: see `nacp.stats.betting.play`."""
     bets = state, most, outcome
-    _native.play(bets, (_plain(shares), columns), (target, width), seen, (stops, changes), delta, hedges)
+    _native.play(bets, _plain(shares), (target, width), seen, (stops, changes), delta, hedges)

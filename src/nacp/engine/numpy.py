@@ -206,7 +206,7 @@ def shares(
     first = pairs.rows * shape[1] + np.searchsorted(cells, pairs.cells)
     weight = np.bincount(first, weights, shape[0] * shape[1])
     weight = weight.reshape(shape)
-    found: Floats = np.cumsum(weight[:, :-1], axis=1) * np.float64(scale)
+    found: Floats = np.cumsum(weight[:, :-1], axis=1) * np.float64(scale) + 0.0  # no -0.0
     for value, cell in zip(own.T, label_cells.T, strict=True):
         found += np.where(cell[:, None] <= cells, value[:, None], 0.0)
     return found

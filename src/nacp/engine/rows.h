@@ -124,24 +124,21 @@ static i64 NAME(collect)(const void *values, i64 k, double limit, int below, int
     return number;
 }
 
-/* Write the cells of a row's scores 1 - p: they follow from the leading bits of p up to 1/2, and of 1 - p above. */
+/* Write the cells of a row's scores 1 - p: up to 1/2 they follow from the leading bits of p. Few entries are larger. */
 WIDE static void NAME(cells_of_probabilities)(const void *values, i64 k, int32_t *restrict cells)
 {
     const REAL *row = values;
-    const WORD first = ((WORD)(BIAS + LOWEST) << CELL_BITS) - 1, shift = FRACTION - CELL_BITS;
-    WORD above_one = 0;
-    for (i64 j = 0; j < k; j++) {
-        REAL p = row[j], rest = 1 - p; /* This is exact for p from 1/2 to 1. */
-        WORD far = ONE_CELL + first - (NAME(bits_of)(p) >> shift);
-        WORD near = ((NAME(bits_of)(rest) - 1) >> shift) - first;
-        far = far < 0 ? 0 : far < ONE_CELL ? far : ONE_CELL; /* It is negative for NaN only. */
-        near = near > 0 ? near : 0;
-        near = rest > 0 ? ZERO_CELL + 1 + near : ZERO_CELL;
-        cells[j] = (int32_t)(p > (REAL)0.5 ? near : far);
-        above_one |= p > 1;
+    const WORD highest = ONE_CELL - 1 + ((WORD)(BIAS + LOWEST) << CELL_BITS), shift = FRACTION - CELL_BITS;
+    WORD larger = 0, last = 0;
+    for (WORD j = 0; j < k; j++) {
+        WORD cell = highest - (NAME(bits_of)(row[j]) >> shift);
+        cell = cell < 0 ? 0 : cell < ONE_CELL ? cell : ONE_CELL; /* It is negative for NaN only. */
+        cells[j] = (int32_t)cell;
+        larger += row[j] > (REAL)0.5;
+        last = row[j] > (REAL)0.5 ? j : last;
     }
-    for (i64 j = 0; above_one && j < k; j++)
-        if (row[j] > 1) cells[j] = cell_of(1 - (double)row[j], (double)row[j]);
+    for (i64 j = larger > 1 ? 0 : last; larger && j <= last; j++)
+        if (row[j] > (REAL)0.5) cells[j] = cell_of(1 - (double)row[j], (double)row[j]);
 }
 
 /* Write all entries of an ascending row in descending order. */

@@ -133,7 +133,7 @@ def shares(
         weight = torch.bincount(first.reshape(-1), minlength=len(rows) * number)
     else:
         weight = _added(first, _weights(which, table, rows.device), len(rows) * number)
-    share: Floats = _fetched(weight.reshape(-1, number)[:, :-1].cumsum(dim=1)) * scale
+    share: Floats = _fetched(weight.reshape(-1, number)[:, :-1].cumsum(dim=1)) * scale + 0.0
     for value, cell in zip(own.T, label_cells.T, strict=True):
         share += np.where(cell[:, None] <= cells, value[:, None], 0.0)
     return share

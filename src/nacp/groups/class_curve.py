@@ -1,19 +1,13 @@
 """Curves of the coverage within groups of classes, under one noise model.
 
-The coverage within a group G of classes is ``sum_i sum_{l in G} W[y_i, l] 1{S(x_i, l) <= q}`` divided by
-``sum_i sum_{l in G} W[y_i, l]``, the group's *mass*: an estimate of how many of the points are of its classes
-(docs/guarantees.md, G1). Each pair (row, label) belongs to one group, so one pass counts all groups.
+Each pair (row, label) belongs to one group of classes, so one pass counts all groups.
 """
-
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from nacp import engine
-from nacp._types import Array, Floats, Ints
-from nacp.coverage.curve import Block, Curve
+from nacp._types import Array, Ints
+from nacp.coverage.curve import Curve
 from nacp.coverage.grid import BY_CLASS, CELLS
 from nacp.coverage.tally import Sample, Tally, Weights
 from nacp.noise import Noise
@@ -22,58 +16,9 @@ _COUNTED = 1 << 23  # the largest histogram of all groups that is counted in one
 _BY_CLASS_OF: Ints = np.searchsorted(BY_CLASS, np.arange(CELLS))  # the place in BY_CLASS of each cell
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ClassCurve(Curve):
-    """The estimate of the coverage within a group of classes."""
-
-    classes: Ints  # the group
-    mass: float  # the estimated number of points of these classes
-    alpha: float = 0.0  # for `shares`
-
-    @property
-    def points(self) -> int:
-        return int(self.tally.hits.sum())
-
-    @property
-    def members(self) -> Ints:
-        return self.classes
-
-    @property
-    def absent(self) -> str | None:
-        if self.mass > 0:
-            return None
-        if not self.points:
-            return "no given label is of this group"
-        return "by the noise model, its labels are all wrong ones"
-
-    @cached_property
-    def clean(self) -> Floats:
-        return self._weighed(1.0, -1.0) / (self.mass if self.mass > 0 else np.inf)
-
-    @cached_property
-    def losses(self) -> Floats:
-        return self._weighed(0.0, 1.0) / (self.mass if self.mass > 0 else np.inf)
-
-    @cached_property
-    def random(self) -> Floats:
-        return np.cumsum(self.tally.pairs) / (self.tally.n * len(self.classes))
-
-    def shares(self, block: Block, cells: Ints) -> Floats:
-        """Return ``s = sum over l in G of W[y, l] (1{S(x, l) <= q} - (1 - alpha))``: (rows, thresholds)."""
-        labels = block.sample.labels[block.where]
-        entries = self.weights.inverse.entries(labels, self.classes)
-        places = np.searchsorted(cells, block.cells[:, self.classes])
-        rows, number = np.arange(len(labels))[:, None], len(cells) + 1
-        found = np.zeros((len(labels), number))
-        np.add.at(found, (rows, places), entries)
-        found = np.cumsum(found[:, :-1], axis=1)
-        found -= (1 - self.alpha) * entries.sum(axis=1, keepdims=True)
-        return found
-
-
 def class_curves(
     sample: Sample, weights: Weights, noise: Noise | None, places: Ints, number: int
-) -> list[ClassCurve]:
+) -> list[Curve]:
     """Return the curves of groups 0 to number - 1; `places` has the group of each class."""
     by_label = np.bincount(sample.labels[:, 0], minlength=sample.k)
     mass = np.bincount(places, weights.inverse.push(by_label.astype(np.float64)), number)
@@ -87,8 +32,9 @@ def class_curves(
             gains, losses = (each[some] for each in more) if more else (None, None)
             counted = BY_CLASS[some], hits[some], pairs[some], gains, losses
             tally = Tally(sample.n, sample.k, by_label, *counted, unit=weights.unit)
-            known: dict[str, Any] = {"classes": np.flatnonzero(places == g), "mass": float(mass[g])}
-            found.append(ClassCurve(tally, sample.score.spec, weights, noise, **known))
+            members = np.flatnonzero(places == g)
+            curve = Curve(tally, sample.score.spec, weights, noise, members=members, mass=float(mass[g]))
+            found.append(curve)
     return found
 
 
@@ -105,7 +51,7 @@ def _counted(sample: Sample, weights: Weights, places: Ints, groups: range, kind
 
     def seen(values: Array, where: slice | Ints) -> tuple[Ints, Ints | None]:
         at = starts[columns] + _BY_CLASS_OF[spec.cells_of(engine.of(values).scores(values, spec)[:, columns])]
-        which, table = weights.of(sample.labels[where], sample.parts[where])
+        which, table = weights.of(sample, where)
         return at, None if table is None else table[which][:, columns]
 
     for at, entries in sample.rows.map(seen):

@@ -399,7 +399,7 @@ def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> Sequ
     for model in ends:
         exact, widest = class_curves(sample, weights[model], model, places, number), weights[ends[-1]].inverse
         curves = [replace(curve, alpha=alpha, widest=widest) for alpha in asked.alphas for curve in exact]
-        each = [curve.alpha for curve in curves]
+        each = np.repeat(asked.alphas, number).tolist()
         by_end.append(asked.guarantee.find(curves, each, asked.crossing, sample, asked.seed))
     # The larger of the thresholds at both ends of an interval of rates holds for all rates between them.
     found = [

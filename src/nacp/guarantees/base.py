@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -385,7 +385,7 @@ class Corrected(Guarantee):
     ) -> list[Finding]:
         """Return the finding where each estimate crosses its corrected target."""
         found = [self.cross(curve, alpha, crossing) for curve, alpha in zip(curves, alphas, strict=True)]
-        return found if self.delta is None else with_deviations(found, curves, sample)
+        return found if self.delta is None else list(map(with_deviation, found, curves, repeat(sample)))
 
     def cross(self, curve: Curve, alpha: float, crossing: Rule) -> Finding:
         """Return the finding where an estimate crosses its corrected target."""
@@ -410,28 +410,19 @@ class Corrected(Guarantee):
         return f"with {counted(problem.n, 'point')} {target} {1 - problem.alpha:.6g} above 1; {enough}"
 
 
-def with_deviations(
-    found: Sequence[Finding], curves: Sequence[Curve], sample: Sample | None
-) -> list[Finding]:
-    """Add the standard deviation of a point's share at the threshold to findings, if there is a sample.
+def with_deviation(finding: Finding, curve: Curve, sample: Sample | None) -> Finding:
+    """Add the standard deviation of a point's share at the threshold to a finding, if there is a sample.
 
     In a large sample it is that of some of the points, evenly spaced.
     """
-    if sample is not None and sample.n > _SAMPLED:
+    if math.isinf(finding.threshold):
+        return finding._replace(deviation=0.0)
+    if sample is None or curve.members is not None:
+        return finding
+    if sample.n > _SAMPLED:
         sample = sample.some(np.arange(0, sample.n, math.ceil(sample.n / _SAMPLED)))
-    thresholds: dict[Curve, list[float]] = {}
-    for finding, curve in zip(found, curves, strict=True):
-        thresholds.setdefault(curve, []).append(finding.threshold)
-    deviations: dict[Curve, Iterator[float | None]] = {}
-    for curve, some in thresholds.items():
-        deviations[curve] = repeat(None)
-        if sample is not None and curve.members is None:
-            deviations[curve] = iter(curve.deviations(sample, np.searchsorted(curve.spec.thresholds, some)))
-    results = []
-    for finding, curve in zip(found, curves, strict=True):
-        deviation = next(deviations[curve])
-        results.append(finding._replace(deviation=0.0 if math.isinf(finding.threshold) else deviation))
-    return results
+    cell = int(np.searchsorted(curve.spec.thresholds, finding.threshold))
+    return finding._replace(deviation=curve.deviation(sample, cell))
 
 
 class Found(NamedTuple):

@@ -27,7 +27,7 @@ from nacp.stats.counts import binomial_excess, binomial_needed
 if TYPE_CHECKING:
     from nacp.audit.checked_sample import CheckedSample
 
-_BATCH_SHARES = 1 << 17  # the number of shares in one batch
+_BATCH_SHARES = 1 << 16  # the number of shares in one batch
 _BATCH_ROWS_MIN = 32
 
 
@@ -75,21 +75,25 @@ class PAC(PointwiseTest):
         bets = [*map(_bets, tests, repeat(self.delta))]
         order, seen = sample.shuffled(seed), 0
         while seen < sample.n:
-            # The thresholds with open bets, by curve.
-            wanted: dict[Curve, Ints] = {}
-            for test, each in zip(tests, bets, strict=True):
-                if len(each.open):
-                    cells, curve = test.cells[each.open], test.curve
-                    wanted[curve] = np.union1d(wanted[curve], cells) if curve in wanted else cells
-            if not wanted:
+            undecided = [
+                (t.curve, t.cells[b.open], b) for t, b in zip(tests, bets, strict=True) if len(b.open)
+            ]
+            if not undecided:
                 break
+            wanted: dict[Curve, Ints] = {}
+            for curve, cells, _ in undecided:
+                wanted[curve] = np.union1d(wanted[curve], cells) if curve in wanted else cells
             number = max(_BATCH_ROWS_MIN, _BATCH_SHARES // sum(map(len, wanted.values())))
             rows, seen = order[seen : seen + number], seen + number
-            blocks = list(sample.rows.map(partial(_shares, sample, wanted), rows))
-            shares = dict(zip(wanted, map(np.concatenate, zip(*blocks, strict=True)), strict=True))
-            for test, each in zip(tests, bets, strict=True):
-                if len(each.open):
-                    each.play(shares[test.curve], np.searchsorted(wanted[test.curve], test.cells[each.open]))
+            blocks = zip(*sample.rows.map(partial(_shares, sample, wanted), rows), strict=True)
+            shares = {
+                c: b[0] if len(b) == 1 else np.concatenate(b) for c, b in zip(wanted, blocks, strict=True)
+            }
+            for curve, cells, each in undecided:
+                found = shares[curve]
+                if len(cells) < found.shape[1]:
+                    found = found[:, np.searchsorted(wanted[curve], cells)]
+                each.play(found)
         return [each.failed for each in bets]
 
     def excess_checked(self, m: int, alpha: float) -> float:

@@ -17,7 +17,7 @@ from nacp.checks import check_fraction, set_checked
 from nacp.coverage.curve import Curve, Rule
 from nacp.coverage.grid import INFINITE, TESTED
 from nacp.coverage.tally import Sample
-from nacp.guarantees.base import Finding, Guarantee, Problem, found_at, nearly_always, with_deviations
+from nacp.guarantees.base import Finding, Guarantee, Problem, found_at, nearly_always, with_deviation
 from nacp.stats.bounds import floor
 from nacp.wrapping import counted
 
@@ -87,7 +87,7 @@ class PointwiseTest(Guarantee):
         """Return the smallest threshold of the grid at and above which all tests pass."""
         tests = list(map(Test.of, curves, alphas, repeat(self.delta)))
         found = list(map(self._settle, tests, self.failures(tests, sample, seed)))
-        return with_deviations(found, curves, sample)
+        return list(map(with_deviation, found, curves, repeat(sample)))
 
     def _settle(self, test: Test, failed: int) -> Finding:
         """Return the threshold above the last failure; infinite if its sets hold all classes."""

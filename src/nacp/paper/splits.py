@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from nacp import engine
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.checks import check_alphas, check_choice, check_count
-from nacp.coverage.counted import Counted
+from nacp.coverage.counted import Counted, weights_under
 from nacp.coverage.curve import ROUNDING, RULES, Curve, Rule, inverse_of
 from nacp.coverage.grid import CELLS, COARSE, INFINITE
 from nacp.coverage.tally import Sample, Tally, Weights, sizes_of
@@ -188,7 +188,8 @@ def _count(sample: Sample, noise: Noise | None, only_labels: bool, squares: bool
     by_label = np.bincount(sample.labels[:, 0], minlength=sample.k)
     hits, pairs = np.array([sample.n - infinite, infinite]), np.zeros(2, dtype=np.int64)
     tally = Tally(sample.n, sample.k, by_label, np.array([INFINITE - 1, INFINITE]), hits, pairs)
-    return Counted.by(lambda _: tally, noise, sample.score, sample.k, several=False)
+    weights = weights_under(noise, sample.k, several=False)
+    return Counted(dict.fromkeys(weights, tally), weights, sample.score)
 
 
 def crossings(

@@ -6,21 +6,22 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array, Ints
-from nacp.checks import check_choice, check_count
+from nacp.checks import check_count
 from nacp.engine import is_tensor
 from nacp.errors import InputError
 from nacp.points.arrays import Source, Where
 from nacp.points.tensors import on_host
 
-_TOLERANCE = 1e-3  # for the sum of a row: its excess over 1, and with rest="zero" also what is missing to 1
+_TOLERANCE = 1e-3  # for the sum of a row
 
 
 class TopRows:
-    """Rows of probabilities given by their top entries, and a rule for the other entries.
+    """Rows of probabilities given by their top entries.
 
-    Pass it as `probs`, to calibrate and to predict. Rows are expanded by the rule, block by block: scores,
-    thresholds and sets are those of `toarray`. Every promise holds for the expanded rows, whatever the
-    omitted entries were.
+    Pass it as `probs`, to calibrate and to predict. The mass that is missing to 1 is spread evenly over the
+    other entries of a row. Rows are expanded block by block: scores, thresholds and sets are those of
+    `toarray`. Every promise holds for the expanded rows, whatever the omitted entries were. If they are 0,
+    pass a scipy.sparse array instead.
 
     Parameters
     ----------
@@ -30,9 +31,6 @@ class TopRows:
         Their probabilities, in float32 or float64. Convert log-probabilities by ``np.exp(logprobs)``.
     k : int
         The number of classes, larger than m.
-    rest : {"even", "zero"}, default="even"
-        The rule for the other entries. "even": the mass that is missing to 1 is spread evenly over them.
-        "zero": they are 0, and the given entries sum to 1.
 
     Examples
     --------
@@ -45,9 +43,8 @@ class TopRows:
     [[2], [1]]
     """
 
-    def __init__(self, indices: Any, values: Any, k: int, rest: str = "even") -> None:
+    def __init__(self, indices: Any, values: Any, k: int) -> None:
         columns, kept = on_host(indices, "indices"), on_host(values, "values")
-        self.rest = check_choice("rest", rest, ("even", "zero"))
         if columns.ndim != 2 or columns.dtype.kind not in "iu":
             raise InputError(
                 "indices",
@@ -74,7 +71,7 @@ class TopRows:
 
     def _check(self) -> Array:
         """Check the rows; return the value of the other entries of each row."""
-        (n, k), m = self.shape, self.indices.shape[1]
+        k, m = self.shape[1], self.indices.shape[1]
         twice = np.diff(np.sort(self.indices, axis=1), axis=1) == 0
         _refuse(twice.any(axis=1), "indices", lambda row: f"has a class more than once in row {row}")
         odd = ~((self.values >= 0) & (self.values <= 1))  # including NaN
@@ -92,14 +89,6 @@ class TopRows:
             lambda row: f"must not sum to more than 1; row {row} sums to {sums[row]:.6g}",
         )
         missing = np.maximum(1 - sums, 0.0)
-        if self.rest == "zero":
-            _refuse(
-                missing > _TOLERANCE,
-                "values",
-                lambda row: f'must sum to 1 with rest="zero"; row {row} sums to {sums[row]:.6g}',
-                remedy='pass rest="even" if the other entries are unknown',
-            )
-            return np.zeros(n, self.values.dtype)
         even = (missing / (k - m)).astype(self.values.dtype)
         _refuse(
             (even > least) & (missing > _TOLERANCE),  # Otherwise it is a rounding error.
@@ -129,11 +118,11 @@ class TopRows:
         """Return a subset of the rows."""
         if not isinstance(rows, slice) and np.ndim(rows) != 1:
             raise InputError("rows", "must be a slice or an array, as in rows[:100]", found=repr(rows))
-        return TopRows(self.indices[rows], self.values[rows], self.shape[1], self.rest)
+        return TopRows(self.indices[rows], self.values[rows], self.shape[1])
 
     def __repr__(self) -> str:
         (n, k), m = self.shape, self.indices.shape[1]
-        return f"TopRows({n:,} rows, {m:,} of {k:,} entries each, rest={self.rest!r})"
+        return f"TopRows({n:,} rows, {m:,} of {k:,} entries each)"
 
 
 def _refuse(wrong: Any, argument: str, problem: Callable[[int], str], remedy: str | None = None) -> None:

@@ -16,7 +16,7 @@ from nacp._types import Floats, Ints
 _ROWS = 256  # Bets are judged when stakes change, and after this number of points.
 # In standard errors: below _HOPELESS a bet is given up, which is always valid; above _SURE its stake is half
 # of the one that would make wealth grow fastest.
-_HOPELESS, _SURE = -8.0, 6.0
+_HOPELESS, _SURE = -8.0, 5.0
 _RUINED = 1e-200  # A bet whose wealth falls below this number is given up, too.
 # An interval has candidates at steps of less than 1/_GRID of 1/sqrt(n); a batch has at most _SHARES shares.
 _GRID, _SHARES = 16, 1 << 17
@@ -31,7 +31,6 @@ def play(
     most: Floats,
     outcome: Ints,
     shares: Floats,
-    columns: Ints,
     target: float,
     width: float,
     seen: int,
@@ -45,12 +44,12 @@ def play(
     `state`, of shape (8, bets), holds of each bet its wealth, the sums of its gains and of their squares, and
     its stake; since it was last judged, the growth of its wealth, the maximum of that, and the two sums.
     `most` holds the largest stakes, and `outcome` OPEN, WON or LOST; only open bets are played. Both `state`
-    and `outcome` are changed in place. Bet b gains ``(share - target) / width`` from the shares, of shape
-    (points, columns), in ``columns[b]``; it is won when its wealth has grown from 1 to 1/delta. `seen` points
-    came before. Bets are judged after `stops` points, from 0 to all of them, where stakes change if `changes`
-    says so. `hedges` is the result of `hedge_table`.
+    and `outcome` are changed in place. A bet gains ``(share - target) / width`` from each share in its column
+    of `shares`, and is won when its wealth has grown from 1 to 1/delta. `seen` points came before. Bets are
+    judged after `stops` points, from 0 to all of them, where stakes change if `changes` says so. `hedges` is
+    the result of `hedge_table`.
     """
-    gains = (shares[:, columns] - target) * (1 / width)
+    gains = (shares - target) * (1 / width)
     played, place = 0, int(np.searchsorted(stops, seen, side="right")) - 1
     bets = np.flatnonzero(outcome == OPEN)
     now = state[:, bets]
@@ -151,10 +150,10 @@ class Bets:
         self._state = np.zeros((8, number))
         self._state[0], self._state[2], self._state[4] = 1.0, 0.25, 1.0  # wealth, squares at first, growth
 
-    def play(self, shares: Floats, columns: Ints) -> None:
-        """Bet on the next points; `columns` has the column of `shares` for each open bet."""
+    def play(self, shares: Floats) -> None:
+        """Bet on the next points; `shares` has one column for each open bet."""
         outcome = np.zeros(len(self.open), dtype=np.int64)
-        bets, gains = (self._state, self._most, outcome), (shares, columns, self._target, self._width)
+        bets, gains = (self._state, self._most, outcome), (shares, self._target, self._width)
         self._play(*bets, *gains, self.seen, *self._schedule, self._delta, hedge_table())
         self.seen += len(shares)
         lost = np.flatnonzero(outcome == LOST)
@@ -188,7 +187,7 @@ def mean_interval(
         while seen < n and len(bets.open):
             some = shuffled[seen : seen + max(_ROWS // 8, _SHARES // len(bets.open)), None]
             gains = sign * (some - candidates[bets.open])
-            bets.play(np.ascontiguousarray(gains), np.arange(len(bets.open)))
+            bets.play(np.ascontiguousarray(gains))
             seen += len(some)
         beyond = candidates[bets.failed + 1 :]
         ends.append(float(beyond[0]) if len(beyond) else (1 - sign) / 2)
@@ -199,11 +198,11 @@ def mean_interval(
 def _schedule(n: int) -> tuple[Ints, Ints]:
     """Return the numbers of points after which bets are judged, and at which of these stakes change.
 
-    A stake is kept for an eighth of the points so far or a 64th of those to come, whichever is less.
+    A stake is kept for an eighth of the points so far or a 32nd of those to come, whichever is less.
     """
     stops, changes = [0], [1]
     while (seen := stops[-1]) < n:
-        change = seen + max(1, min(seen // 8, (n - seen) // 64))
+        change = seen + max(1, min(seen // 8, (n - seen) // 32))
         between = range(seen + _ROWS, change, _ROWS)
         stops += [*between, change]
         changes += [0] * len(between) + [1]
