@@ -71,7 +71,7 @@ def check_class_groups(
     groups: Mapping[Any, Any], k: int, classes: tuple[Any, ...] | None
 ) -> tuple[tuple[Any, ...], Ints]:
     """Check a mapping from classes to groups; return the names, and the place of each class's group."""
-    given = {_plain(key): _plain(value) for key, value in groups.items()}
+    given = {_plain(key): value for key, value in groups.items()}
     known: tuple[Any, ...] = tuple(range(k))
     if classes is not None and (set(given) & set(classes) or not set(given) <= set(known)):
         known = classes
