@@ -148,9 +148,7 @@ def saved(folder: Path) -> dict[str, list[tuple[str, bytes]]]:
         found.setdefault(target, []).append(("json", (folder / "x.json").read_bytes()))
     for each in followers:
         each.save(folder / "x.json")
-        found.setdefault(type(each).__name__.lower(), []).append(
-            ("state" if isinstance(each, nacp.Calibrator) else "json", (folder / "x.json").read_bytes())
-        )
+        found.setdefault(type(each).__name__.lower(), []).append(("json", (folder / "x.json").read_bytes()))
     np.save(folder / "probs.npy", PROBS.astype(np.float32))
     np.save(folder / "labels.npy", LABELS)
     (folder / "names.txt").write_text("\n".join(NAMES))

@@ -341,6 +341,8 @@ DAMAGED = {
     "classes": [4, ["ant", "bee"], ["ant", "ant", "bee", "cat"], [[0], [1], [2], [3]]],
     "normalize": ["no", None],
     "warnings": [None, "doubtful", [3], {}],
+    "look": [0],
+    "looks": [0, 0.5],
     "widths": [["float8", "float64"], ["float64"], 64],
 }
 

@@ -32,7 +32,7 @@ def check_rate(value: Any, name: str = "rate") -> float:
 
 
 def rate_meant(value: Any) -> str | None:
-    """Return a remedy for a rate that was given in percent or as text; None if it is not known what it is.
+    """Return a remedy for a rate that was given in percent or as text; None if it is neither.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def alpha_meant(name: str, value: Any) -> dict[str, str]:
 
 
 def check_interval(rate: float, interval: Any, confidence: Any) -> tuple[tuple[float, float] | None, float]:
-    """Check an interval around a noise rate, if there is one, and the probability that it holds the truth."""
+    """Check an interval around a noise rate, if there is one, and its confidence."""
     if interval is None:
         if confidence != 1:
             raise InputError(
@@ -88,7 +88,7 @@ def check_interval(rate: float, interval: Any, confidence: Any) -> tuple[tuple[f
 
 
 def check_confidence(confidence: Any) -> float:
-    """Check a probability of being right, which may be 1."""
+    """Check a confidence, which may be 1."""
     return 1.0 if confidence == 1 else check_fraction("confidence", confidence)
 
 
@@ -171,11 +171,11 @@ def check_alphas(alpha: Any) -> list[float]:
 
 
 def check_fields(instance: object, **checks: Callable[[str, Any], Any]) -> None:
-    """Check fields of a frozen dataclass, and put in what the checks return."""
+    """Check fields of a frozen dataclass, and store the results."""
     set_checked(instance, **{name: check(name, getattr(instance, name)) for name, check in checks.items()})
 
 
 def set_checked(instance: object, **values: Any) -> None:
-    """Put checked values into the fields of a frozen dataclass."""
+    """Store checked values in the fields of a frozen dataclass."""
     for name, value in values.items():
         object.__setattr__(instance, name, value)

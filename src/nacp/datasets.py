@@ -1,4 +1,4 @@
-"""Data that comes with the package: short texts in hundreds of languages."""
+"""Data that are part of the package: short texts in hundreds of languages."""
 
 import json
 import lzma
@@ -12,13 +12,13 @@ from nacp._types import Ints
 
 
 class Snippets(NamedTuple):
-    """Short texts and what language each is in.
+    """Short texts and their languages.
 
     Attributes
     ----------
     texts : tuple of n str
     labels : array of shape (n,)
-        Indices into `Languages.names`. The languages take turns, so any first n rows are balanced.
+        Indices into `Languages.names`. The languages alternate, so that the first n rows are balanced.
     """
 
     texts: tuple[str, ...]
@@ -27,7 +27,7 @@ class Snippets(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Languages:
-    """What `load_languages` returns.
+    """The result of `load_languages`.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Languages:
     names : tuple of k str
         The language that each label stands for, in English.
     codes : tuple of k str
-        The translation's code: most often the language's in ISO 639-3, some with a script or a place.
+        The codes of the translations: mostly those of ISO 639-3, some with a script or a place.
     """
 
     train: Snippets
@@ -47,12 +47,12 @@ class Languages:
 
 
 def load_languages() -> Languages:
-    """Read short texts in more than 400 languages: a problem with many classes, many of them alike.
+    """Load short texts in more than 400 languages: a problem with many classes, many of them similar.
 
     The texts are snippets of 20 to 60 letters from translations of the Universal Declaration of Human Rights.
     The training snippets come from the preamble and the articles with even numbers, those for calibration and
     test from the articles with odd numbers, shuffled. No snippet occurs twice. Dialects and scripts of one
-    language are classes of their own unless their texts are all but the same.
+    language are separate classes unless their texts are almost the same.
 
     Returns
     -------

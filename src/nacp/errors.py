@@ -1,4 +1,4 @@
-"""One error for wrong input: it carries the argument, what was found, and what would do."""
+"""The error for wrong input: it names the argument, what was found, and what would be accepted."""
 
 import sys
 import warnings
@@ -6,20 +6,20 @@ from functools import partial
 
 
 class InputError(ValueError):
-    """A wrong input, said in one sentence: ``argument problem; found …; remedy``.
+    """A wrong input. The message is one sentence: ``argument problem; found …; remedy``.
 
     Attributes
     ----------
     argument : str
-        The name of the argument in Python. The command line puts its own option's name there.
+        The name of the argument in Python. The command line replaces it by the name of its option.
     problem : str
-        What is wrong with it, or what it must be.
+        What is wrong with the argument, or what it must be.
     found : str or None
         What was found.
     remedy : str or None
         What would be accepted, in Python.
     spoken : str or None
-        The same for the command line, where it differs; empty if there is nothing.
+        The remedy on the command line, if it differs; empty if there is none.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class InputError(ValueError):
         return "; ".join(part for part in parts if part)
 
     def about(self, argument: str, problem: str | None = None) -> "InputError":
-        """Return the same error about an argument of another name, or with the problem put in other words."""
+        """Return the same error for an argument of another name, or with the problem in other words."""
         problem = self.problem if problem is None else problem
         return InputError(argument, problem, found=self.found, remedy=self.remedy, spoken=self.spoken)
 
@@ -62,7 +62,7 @@ class InputError(ValueError):
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn of something, at the line outside of nacp that led to it."""
+    """Issue a warning that points to the caller's line outside of nacp."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "nacp":
         frame, level = frame.f_back, level + 1

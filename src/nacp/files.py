@@ -1,4 +1,4 @@
-"""Save and load: files written whole or not at all; plain JSON with a version, checked when read."""
+"""Save and load: JSON files with a version and a checksum, written whole or not at all."""
 
 import hashlib
 import json
@@ -12,9 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, TypeVar
 
-import numpy as np
-
-from nacp._types import Ints
 from nacp.calibration import Calibration
 from nacp.checks import check_choice, check_count, check_flag, check_fraction
 from nacp.coverage.curve import RULES
@@ -32,20 +29,15 @@ _VERSION = 1
 # The fields that all groups have in common, stored once.
 _SHARED = ("alpha", "k", "score", "noise", "noise_basis", "classes", "crossing", "widths", "warnings")
 _MOST_CLASSES = 2**31 - 1
-_DAMAGED = "is damaged: its checksum does not fit, as if it were cut off or changed"
 _Member = TypeVar("_Member")
 _Check: TypeAlias = Callable[[str, Any], Any]
 
 
 def document_of(cal: Calibration) -> dict[str, Any]:
-    """Return what a file holds of a calibration."""
-    return {"format": _FORMAT, "version": _VERSION} | _stored(cal)
-
-
-def _stored(cal: Calibration) -> dict[str, Any]:
+    """Return a calibration as a document for a file."""
     check_storable(cal.classes)
     names = ["k", "score", "noise", "guarantee", "crossing", "threshold", "classes", *_CHECKS]
-    return {name: plain(getattr(cal, name)) for name in names}
+    return {"format": _FORMAT, "version": _VERSION} | {name: plain(getattr(cal, name)) for name in names}
 
 
 def save_grouped(cal: GroupedCalibration, path: File) -> None:
@@ -63,7 +55,7 @@ def save_grouped(cal: GroupedCalibration, path: File) -> None:
         "simultaneous": cal.simultaneous,
         "pooled": list(cal.pooled),
         "aside": cal.aside,
-        "common": {name: value for name, value in _stored(different[0]).items() if name in _SHARED},
+        "common": {name: value for name, value in document_of(different[0]).items() if name in _SHARED},
         "groups": [
             {name: plain(getattr(each, name)) for name in ("guarantee", "threshold", *_CHECKS)}
             for each in different
@@ -160,15 +152,15 @@ def calibration_of(document: dict[str, Any], score: Any, least: int = 1) -> Cali
     )
 
 
-# What is common to all files of the library
+# Common to all files of the library
 
 
 def write_whole(path: File, mode: Literal["w", "wb"], write: Callable[[IO[Any]], object]) -> None:
-    """Let `write` fill a file; an interruption or an error leaves what was there before.
+    """Let `write` fill a file; after an interruption or an error the old file is still there.
 
-    The content goes to a new file of a random name in the same folder, ``.nacp-….partial``, which then
-    replaces the old one. Threads and processes may do so at once; the last one prevails. Only a process that
-    is killed leaves such a file, which can be deleted.
+    The content is written to a new file in the same folder, ``.nacp-….partial`` with a random name, which
+    then replaces the old file. Several threads and processes may write at once; the last one prevails. Only a
+    process that is killed leaves such a file behind, which can be deleted.
     """
     target = Path(os.path.realpath(path))  # a link stays one
     if target.exists() and not target.is_file():
@@ -189,13 +181,13 @@ def write_whole(path: File, mode: Literal["w", "wb"], write: Callable[[IO[Any]],
             partial.chmod(kept)  # `create` could only give less, by the umask
         partial.replace(target)
     except OSError as error:
-        # Where the disk is full there is no name; the user did not give the other one.
+        # A full disk has no file name, and the user does not know the name of the partial file.
         if error.filename in (None, str(partial)):
             error.filename = str(path)
         raise
     finally:
         partial.unlink(missing_ok=True)
-    with suppress(OSError), ExitStack() as stack:  # not every system lets a folder reach the disk
+    with suppress(OSError), ExitStack() as stack:  # not every system can sync a folder
         folder = os.open(target.parent, os.O_RDONLY)
         stack.callback(os.close, folder)
         os.fsync(folder)
@@ -212,16 +204,23 @@ def write_document(path: File, document: dict[str, Any]) -> None:
 
 
 def read_document(path: File, what: str, formats: Sequence[str], version: int) -> dict[str, Any]:
-    """Read a JSON file, and refuse all but this version of one of the formats; new files have the first."""
-    document = _parsed(Path(path).read_bytes(), path, what, formats, version)
+    """Read a JSON file; refuse other versions and formats. The first format is named in messages."""
+    try:
+        document = parse(Path(path).read_bytes().decode("utf-8"))
+    except ValueError as error:
+        raise InputError(str(path), f"is not a {what}: it is not JSON ({error})") from None
+    if not isinstance(document, dict) or document.get("format") not in formats:
+        raise InputError(str(path), f"is not a {what}: it has no format {formats[0]!r}")
+    if (found := document.get("version")) != version:
+        raise InputError(str(path), f"has version {found!r} of the format; this nacp reads {version}")
     with suppress(RecursionError):
         if document.get("checksum") == _checksum(document):
             return document
-    raise InputError(str(path), _DAMAGED)
+    raise InputError(str(path), "is damaged: its checksum does not fit, as if it were cut off or changed")
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document as JSON has it, with its checksum, which does not depend on the layout."""
+    """Return a document with a checksum, which does not depend on the layout of the JSON text."""
     document = json.loads(json.dumps(document, allow_nan=False))
     return document | {"checksum": _checksum(document)}
 
@@ -233,67 +232,28 @@ def _checksum(document: dict[str, Any]) -> str:
 
 
 def parse(text: str) -> Any:
-    """Parse JSON as the standard has it; the ValueError says why it is refused."""
+    """Parse JSON strictly by the standard; a ValueError says what is wrong."""
     try:
-        return json.loads(text, object_pairs_hook=_refuse_twice, **_NUMBERS)
+        return json.loads(
+            text,
+            object_pairs_hook=_refuse_twice,
+            parse_int=partial(_finite, int),
+            parse_float=partial(_finite, float),
+            parse_constant=partial(_finite, float),
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _parsed(data: bytes, path: File, what: str, formats: Sequence[str], version: int) -> dict[str, Any]:
-    try:
-        document = parse(data.decode("utf-8"))
-    except ValueError as error:
-        raise InputError(str(path), f"is not a {what}: it is not JSON ({error})") from None
-    if not isinstance(document, dict) or document.get("format") not in formats:
-        raise InputError(str(path), f"is not a {what}: it has no format {formats[0]!r}")
-    found = document.get("version")
-    if found != version:
-        raise InputError(str(path), f"has version {found!r} of the format; this nacp reads {version}")
-    return document
-
-
-def write_numbers(path: File, document: dict[str, Any], arrays: dict[str, Ints]) -> None:
-    """Write a line of JSON, arrays of whole numbers one after the other, and a checksum of it all."""
-    lengths = {name: len(array) for name, array in arrays.items()}
-    line = json.dumps(document | {"lengths": lengths}, allow_nan=False).encode() + b"\n"
-    data = [line, *(array.astype("<i8").tobytes() for array in arrays.values())]
-    digest = hashlib.sha256(b"".join(data)).digest()
-    write_whole(path, "wb", lambda file: file.writelines([*data, digest]))
-
-
-def read_numbers(
-    path: File, what: str, formats: Sequence[str], version: int
-) -> tuple[dict[str, Any], dict[str, Ints]]:
-    """Read what `write_numbers` wrote, and refuse it if a bit of it is missing or has changed."""
-    data = Path(path).read_bytes()
-    line = data.partition(b"\n")[0]
-    document = _parsed(line, path, what, formats, version)
-    if hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise InputError(str(path), _DAMAGED)
-    with reading(path):
-        numbers = np.frombuffer(data[len(line) + 1 : -32], dtype="<i8").astype(np.int64)
-        ends = np.cumsum([check_count("lengths", each) for each in document["lengths"].values()])
-        if ends[-1:].sum() != len(numbers):
-            raise InputError("lengths", "are not those of the arrays")
-        return document, dict(zip(document["lengths"], np.split(numbers, ends)[:-1], strict=True))
-
-
 def _finite(kind: type[float], text: str) -> float:
-    """Read a number; refuse NaN and infinity, which JSON does not have, and what no float can hold."""
+    """Read a number; refuse NaN and infinity, which are not JSON, and numbers beyond the range of floats."""
     if not abs(number := kind(text)) <= sys.float_info.max:
         raise ValueError(f"{text[:20]} is not a finite number")
     return number
 
 
-_NUMBERS: Any = {
-    f"parse_{name}": partial(_finite, kind)
-    for name, kind in (("int", int), ("float", float), ("constant", float))
-}
-
-
 def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object that has a key twice, of which Python's reader takes the last."""
+    """Refuse an object with a repeated key, of which Python's reader takes the last."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("it has a key twice")
@@ -302,7 +262,7 @@ def _refuse_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def reading(path: File) -> Iterator[None]:
-    """Say which file it is if one of its fields is missing or wrong."""
+    """Name the file in errors about its fields."""
     try:
         yield
     except InputError as error:
@@ -314,7 +274,7 @@ def reading(path: File) -> Iterator[None]:
 
 
 def stored_score(stored: dict[str, Any], score: Any) -> Score:
-    """Return the score that a file names; a custom function has to be given."""
+    """Return the score that a file names; a custom function must be given."""
     if "function" not in stored:
         return rebuild("score", SCORES, stored)
     if score is None:
@@ -344,13 +304,13 @@ def stored_noise(stored: Any, k: int) -> Noise | None:
 
 
 def rebuild(name: str, table: dict[str, type[_Member]], stored: dict[str, Any]) -> _Member:
-    """Make the member of a family that its `to_dict` described."""
+    """Return the member of a family that its `to_dict` described."""
     parameters = dict(stored)
     return table[check_choice(name, parameters.pop("name"), tuple(table))](**parameters)
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can hold: for a member of a family its parameters, for infinity a word."""
+    """Return a value as JSON: the parameters of a member of a family, a word for infinity."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, NoiseBasis):
@@ -383,12 +343,12 @@ def _storable(name: Any) -> bool:
 
 
 def stored_basis(name: str, stored: Any) -> NoiseBasis | None:
-    """Return the conditions of an estimate, as a file says."""
+    """Return the conditions of an estimate that a file states."""
     return None if stored is None else NoiseBasis(*(_text(name, stored[key]) for key in NoiseBasis._fields))
 
 
 def stored_widths(name: str, stored: Any) -> Widths | None:
-    """Return how wide numbers were, as a file says."""
+    """Return the widths of numbers that a file states."""
     if stored is None:
         return None
     least, given = (check_choice(name, each, ("float16", "float32", "float64")) for each in stored)
@@ -411,7 +371,7 @@ def _optional(check: _Check) -> _Check:
     return lambda name, value: None if value is None else check(name, value)
 
 
-_amount = partial(_within, math.inf)
+_amount, _positive = partial(_within, math.inf), partial(check_count, least=1)
 # The fields of a calibration that are checked one by one.
 _CHECKS: dict[str, _Check] = {
     "alpha": check_fraction,
@@ -429,8 +389,8 @@ _CHECKS: dict[str, _Check] = {
     "from_logits": check_flag,
     "checked": _optional(check_count),
     "planned": _optional(check_count),
-    "look": check_count,
-    "looks": _optional(check_count),
+    "look": _positive,
+    "looks": _optional(_positive),
     "noise_basis": stored_basis,
     "several": _optional(check_count),
     "widths": stored_widths,

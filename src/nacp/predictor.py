@@ -1,4 +1,4 @@
-"""Predictor: the set of one input at a time."""
+"""Predictor: the prediction set of one input at a time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Predictor:
-    """The prediction set of one input at a time, without delay; made by `Calibration.predictor`.
+    """The prediction set of one input at a time, with little overhead; made by `Calibration.predictor`.
 
-    The result is that of `Calibration.predict_set`; rows that need conversion are passed on to it.
+    The result is that of `Calibration.predict_set`, which serves rows that must be converted.
 
     Parameters
     ----------
     calibration : Calibration
-        What it predicts with.
+        The calibration.
     allow_empty : bool, default=True
         As in `Calibration.predict_set`.
 
@@ -44,7 +44,7 @@ class Predictor:
         if not hasattr(calibration, "native_threshold"):
             raise InputError(
                 "calibration",
-                "has a threshold for each group, and here there is one",
+                "has a threshold for each group, and a predictor uses one",
                 remedy="pass calibration.groups[...] for a group of rows, or call its predict_set",
             )
         cal = self._calibration = calibration

@@ -1,4 +1,4 @@
-"""PredictionSets: ragged inside, booleans or lists outside."""
+"""PredictionSets: one set of labels per row, stored one after the other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nacp.errors import InputError
 from nacp.points import Rows, check_labels
 from nacp.points.lazy import LazyRows
 
-# In a notebook.
+# Shown in a notebook.
 _SHOWN_ROWS, _SHOWN_LABELS = 5, 10
 
 
@@ -35,7 +35,7 @@ class PredictionSets:
     classes : tuple of length k, optional
         The class names.
     alpha : float, optional
-        The sets were made to cover with probability 1 - alpha.
+        The target coverage of the sets is 1 - alpha.
 
     Examples
     --------

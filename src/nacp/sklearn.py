@@ -45,10 +45,10 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
     Parameters
     ----------
     estimator : classifier
-        Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted by `fit`; a fitted one
-        that is wrapped in ``sklearn.frozen.FrozenEstimator`` stays as it is, and needs no `fit`.
+        Any scikit-learn classifier with ``predict_proba``. It is cloned and fitted by `fit`. A fitted
+        classifier in a ``sklearn.frozen.FrozenEstimator`` is used as it is, and needs no `fit`.
     noise, alpha, guarantee, delta, crossing, random_state
-        As in `nacp.calibrate`. `noise` may be left out ("unsaid") where `conformalize` gets checked labels.
+        As in `nacp.calibrate`. `noise` is optional ("unsaid") if `conformalize` is given checked labels.
     conformity_score : str, score or callable, default="hps"
         The `score` of `nacp.calibrate`. scikit-learn reserves that name for a method of classifiers.
     by, simultaneous, small
@@ -131,10 +131,10 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         return self._keep(clone(self.estimator).fit(X, y, **fit_params))
 
     def _keep(self, fitted: Any) -> NoiseAwareClassifier:
-        """Take over a fitted classifier, and what it has learned."""
+        """Keep a fitted classifier and its learned attributes."""
         self.estimator_ = fitted
         self.classes_ = self.estimator_.classes_
-        # What belongs to an earlier fit goes. A calibration of the classifier inside is not ours.
+        # Remove what an earlier fit learned.
         self.__dict__.pop("calibration_", None)
         for learned in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(learned, None)
@@ -236,7 +236,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         return np.asarray(self.estimator_.predict_proba(X))
 
     def _be_fitted(self) -> None:
-        """Check that there is a fitted classifier; a frozen one needs no fit."""
+        """Check that the classifier is fitted; a frozen one needs no fit."""
         if not hasattr(self, "estimator_") and isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator.estimator)
             self._keep(self.estimator)
@@ -302,10 +302,10 @@ def _last_step(model: Any, X: object) -> tuple[NoiseAwareClassifier, object]:
 class SetSizeScorer:
     """A scorer for scikit-learn's searches: minus the mean size of the sets that keep the promise of a model.
 
-    A model is calibrated on the points that it is scored on, with its own noise model, alpha and guarantee;
-    the mean size of their sets needs no true label. So only models with the same alpha and guarantee can be
-    compared. If metadata routing is enabled, it takes `clean`, the checked labels of the points (-1 where
-    none was checked), which then go to `conformalize`.
+    Each model is calibrated on the points that it is scored on, with its own noise model, alpha and
+    guarantee. The mean set size needs no true labels. Only models with the same alpha and guarantee can be
+    compared. With metadata routing, the scorer accepts `clean`, the checked labels of the points (-1 if not
+    checked), and passes them to `conformalize`.
 
     Examples
     --------
@@ -323,7 +323,7 @@ class SetSizeScorer:
     """
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what scikit-learn may pass to the scorer: `clean`."""
+        """Return the metadata that scikit-learn may pass to the scorer: `clean`."""
         request = MetadataRequest(owner=self)
         request.score.add_request(param="clean", alias=True)
         return request

@@ -1,9 +1,9 @@
-"""judge(): was the promise kept, as far as test points can tell?"""
+"""`judge`: whether test points contradict the promise of a calibration."""
 
 import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,32 +24,32 @@ HINT = "If some of these labels may be wrong, {}: a wrong label counts as a miss
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `judge` found; print it for a sentence.
+    """The result of `judge`; print it to read it as a sentence.
 
     Attributes
     ----------
     passed : bool
-        False if the whole interval lies below the target.
+        Whether the interval reaches the target.
     target : float
         The coverage that was promised: 1 - alpha, for "expected" less its gap.
     coverage : float
         The share of test labels in their sets.
     interval : tuple of two floats
-        A 95% interval of what the promise is about: the coverage of these sets, or the mean coverage over
-        calibration sets.
+        A 95% interval of the coverage of these sets; or, if the promise is on average, of the mean coverage
+        over calibration sets.
     on_average : bool
-        Whether it is the latter.
+        Whether the promise is on average over calibration sets.
     confidence : float
-        The confidence of the interval: 0.95, less the probability with which the noise model of the test
-        labels may be wrong.
+        The confidence of the interval: 0.95, minus the probability that the noise model of the test labels is
+        wrong.
     basis : str
-        The test labels on which this rests.
+        The test labels that were used.
     promise : str
         What was promised.
     group : optional
-        Of groups, the one that comes off worst; the interval is its own, wide enough for all at once.
+        For groups, the worst one. The interval is that of this group, wide enough for all groups at once.
     hint : str
-        After a fail: what to do if labels that were taken as true may be wrong.
+        If the verdict is "fail": what to do if labels that were taken as true may be wrong.
     """
 
     passed: bool
@@ -82,21 +82,23 @@ class Verdict:
 def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> Verdict:
     """Compare the coverage of test points with what was promised.
 
-    A promise for nearly all calibration sets ("pac", "binomial", "nacp") is about the coverage of these very
-    sets. It fails if ``result.coverage_interval`` lies below 1 - alpha. If all is as assumed, that happens
-    with probability delta + 0.025 at most.
+    A promise for nearly all calibration sets ("pac", "binomial", "nacp") is about the coverage of these
+    particular sets. The verdict is "fail" if ``result.coverage_interval`` lies below 1 - alpha. If the
+    assumptions hold, the probability of that is at most delta + 0.025.
 
     A promise on average over calibration sets (all others, and "none", which only aims at 1 - alpha) is about
-    the mean of a coverage of which one value was seen: the interval is then normal, and also has the variance
-    of this value, that of one calibration point's share where sets are small, divided by n. If all is as
-    assumed, it fails with probability about 0.025, and up to 0.08 with 50 points of each class.
+    the mean of the coverage, of which the test points show one value. The interval is then a normal one that
+    includes the variance of this value: that of one calibration point's share where sets are small, divided
+    by n. If the assumptions hold, the probability of "fail" is about 0.025, and up to 0.08 with 50 points per
+    class.
 
     Parameters
     ----------
     calibration : Calibration or GroupedCalibration
-        What was promised. Of groups the worst one is judged, with an interval for all of them at once.
+        The calibration with the promise. Of groups, the worst one is judged, with an interval that is valid
+        for all of them at once.
     result : Evaluation
-        What `evaluate` found for its sets; of groups, with these groups.
+        The result of `evaluate` for its sets; for groups, with these as ``groups=``.
 
     Returns
     -------
@@ -114,28 +116,19 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
     """
     if isinstance(calibration, GroupedCalibration):
         return _judge_groups(calibration, result)
-    low, high = result.coverage_interval
-    test = _Test(result.labelled, result.coverage, result.coverage - low, high - result.coverage)
-    return _judged(calibration, result, test, TAIL, _variance(calibration))
-
-
-class _Test(NamedTuple):
-    """What the test labels tell of coverage: the number of true ones, or how far its interval reaches."""
-
-    labelled: int | None
-    coverage: float
-    below: float
-    above: float
+    coverage, (low, high) = result.coverage, result.coverage_interval
+    test = coverage, result.labelled, (coverage - low, high - coverage)
+    return _judged(calibration, result, *test, TAIL, _variance(calibration))
 
 
 def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdict:
-    """Return the verdict on the group that comes off worst, with an interval for all groups at once."""
+    """Return the verdict on the worst group, with an interval that is valid for all groups at once."""
     groups, place = result.groups, {name: i for i, name in enumerate(calibration.names)}
     if groups is None or not set(groups.classes or ()) <= set(place):
         raise InputError(
             "result", "must be of the groups of the calibration", remedy="pass these as groups= to evaluate"
         )
-    # Pooled groups were promised to be covered together, so together they are judged.
+    # The promise for pooled groups is about all of them together.
     members = defaultdict[Any, list[int]](list)
     cals: dict[Any, Calibration] = {}
     for i in np.flatnonzero(np.isfinite(groups.coverage)).tolist():
@@ -151,18 +144,17 @@ def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdic
         some = members[group]
         count, coverage = groups.count[some], groups.coverage[some]
         total, reaches = int(count.sum()), (coverage - groups.low[some], groups.high[some] - coverage)
-        below, above = (math.sqrt(float((count * each) @ (count * each))) / total for each in reaches)
-        labelled = None if result.labelled is None else total
-        test = _Test(labelled, float(count @ coverage) / total, below, above)
-        verdicts[group] = _judged(cal, result, test, TAIL / len(cals), _variance(cal, calibration))
+        below, above = (float(np.linalg.norm(count * each)) / total for each in reaches)
+        test = float(count @ coverage) / total, None if result.labelled is None else total, (below, above)
+        verdicts[group] = _judged(cal, result, *test, TAIL / len(cals), _variance(cal, calibration))
     worst = min(verdicts, key=lambda group: verdicts[group].interval[1] - verdicts[group].target)
     return replace(verdicts[worst], promise=calibration.promise, group=worst)
 
 
 def _variance(calibration: Calibration, whole: GroupedCalibration | None = None) -> float:
-    """Return how much the coverage at a threshold varies with the calibration points, if sets are small.
+    """Return the variance of the coverage at a threshold over calibration sets, if sets are small.
 
-    `whole` has the thresholds of all groups, if this one is of a group.
+    `whole` is the calibration of all groups, if `calibration` is that of one group.
     """
     k, noise, ratio, members = calibration.k, calibration.noise, 1.0, None
     inverse, points = inverse_of(noise, k), max(calibration.checked or calibration.n, 1)
@@ -171,8 +163,8 @@ def _variance(calibration: Calibration, whole: GroupedCalibration | None = None)
         mine = np.array([whole.calibrations[g] is calibration for g in whole.members])
         members = np.flatnonzero(mine)
         if not mine.all():
-            # The share of the group among the true labels, from that among the given ones. A rarer group than
-            # `Problem` assumes has fewer points of its own, and as many mislabelled ones.
+            # The share of the group among the true labels, from its share among the given ones. A group that
+            # is rarer than `Problem` assumes has fewer points of its own, and as many mislabelled ones.
             inside = (NO_NOISE if noise is None else noise).matrix(k).pull(mine.astype(np.float64))
             right, wrong = inside[mine].mean(), inside[~mine].mean()
             share = (calibration.n / points - wrong) / (right - wrong)
@@ -182,24 +174,31 @@ def _variance(calibration: Calibration, whole: GroupedCalibration | None = None)
 
 
 def _judged(
-    calibration: Calibration, result: Evaluation, test: _Test, tail: float, variance: float
+    calibration: Calibration,
+    result: Evaluation,
+    coverage: float,
+    n: int | None,
+    reach: tuple[float, float],
+    tail: float,
+    variance: float,
 ) -> Verdict:
-    """Return the verdict on a calibration; the part `tail` may lie outside of its interval on each side."""
+    """Return the verdict from the coverage of n true labels, or of noisy labels (n is None).
+
+    `reach` says how far the 95% interval reaches below and above the coverage, and `tail` is the probability
+    beyond each end of the interval of the verdict.
+    """
     from scipy.special import ndtri
 
-    alpha, coverage, n = calibration.alpha, test.coverage, test.labelled
+    alpha, on_average = calibration.alpha, calibration.guarantee.delta is None
     target, z = 1 - alpha - calibration.gap, -float(ndtri(tail))
-    on_average = calibration.guarantee.delta is None
     if n is not None and not on_average:
         (low,), (high,) = exact_share(np.array([round(coverage * n)]), np.array([n]), tail)
     else:
-        wider = z / -float(ndtri(TAIL))
-        if n is None:
-            reach = test.below * wider, test.above * wider
-        else:
-            reach = (z * math.sqrt(alpha * (1 - alpha) / n),) * 2
+        below, above = (each * z / -float(ndtri(TAIL)) for each in reach)
+        if n is not None:
+            below = above = z * math.sqrt(alpha * (1 - alpha) / n)
         own = z * math.sqrt(variance) if on_average else 0.0
-        low, high = coverage - math.hypot(reach[0], own), coverage + math.hypot(reach[1], own)
+        low, high = coverage - math.hypot(below, own), coverage + math.hypot(above, own)
     passed, taken_as_true = min(high, 1.0) >= target, result.basis.endswith("taken as true")
     return Verdict(
         passed=bool(passed),

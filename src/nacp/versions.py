@@ -1,4 +1,4 @@
-"""Which nacp runs, and on what."""
+"""The version of nacp, and of what it uses."""
 
 import platform
 
@@ -10,7 +10,7 @@ _MENTIONED = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "pyarrow"
 
 
 def show_versions() -> None:
-    """Print the versions of nacp and of what it uses, and which engine runs; for reports of bugs.
+    """Print the versions of nacp and of the packages that it uses, and the engine; for bug reports.
 
     Examples
     --------

@@ -45,7 +45,7 @@ def test_a_refusal_states_how_many_checked_labels_a_group_needs(points):
         checked = np.concatenate([np.arange(0, 2 * few, 2), np.arange(1, 300, 2)])
         return nacp.calibrate(probs, noisy, clean=(checked, truth[checked]), groups=np.arange(300) % 2)
 
-    with pytest.raises(nacp.InputError, match="29 at the least are needed; pass"):  # 0.9^29 < 0.05
+    with pytest.raises(nacp.InputError, match="at least 29 are needed; pass"):  # 0.9^29 < 0.05
         calibrated(28)
     assert not calibrated(29).infinite
 

@@ -9,6 +9,7 @@ import nacp
 from nacp import engine
 from nacp.coverage.grid import BY_CLASS
 from nacp.files import sealed
+from nacp.groups.grouping import known_groups
 from nacp.paper import twins
 from nacp.points import arrays
 
@@ -169,6 +170,14 @@ def test_at_once_each_group_is_tested_at_a_part_of_delta():
         nacp.calibrate(PROBS, NOISY, guarantee="none", simultaneous=True, **given)
 
 
+def test_shuffled_labels_are_noticed():
+    shuffled, groups = np.random.default_rng(0).permutation(NOISY), np.arange(300) % 2
+    with pytest.warns(nacp.NoiseModelWarning, match="no better than labels in random order") as caught:
+        cal = nacp.calibrate(PROBS, shuffled, noise=0.2, groups=groups, small="all")
+    assert len([each for each in caught if each.category is nacp.NoiseModelWarning]) == 1
+    assert cal.warnings[0].startswith("the labels fit the rows of probs no better")
+
+
 # Small groups
 
 
@@ -248,7 +257,7 @@ def test_what_a_refusal_offers_can_be_had(options, offered):
         ([0, 1, 2], ["0", "1", "2"], r"holds '0' in row 0.*1 and '1' are different groups"),
         (["0", "1", "2"], [0, 1, 2], r"holds 0 in row 0.*1 and '1' are different groups"),
         ([7, "a", 7], [7, "7", "a"], r"holds '7' in row 1.*\(these were: 7, 'a'\)"),
-        ([0, 1, 2], None, "groups must say of which group each row is"),
+        ([0, 1, 2], None, "groups must name the group of each row"),
         ([0, 1, 2], [0], r"groups must have the shape \(300,\)"),
         (None, [0, 1, 2], "groups has no effect: thresholds differ by class"),
     ],
@@ -258,6 +267,12 @@ def test_groups_at_prediction_must_be_those_of_the_calibration(calibrated, given
     cal = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none", **groups)
     with pytest.raises(nacp.InputError, match=sentence):
         cal.predict_set(PROBS, groups=given and (given * 100 if len(given) > 1 else given))
+
+
+def test_many_groups_are_found_at_once():
+    """A set of all names for each name took ten seconds."""
+    customers = np.arange(20_000)
+    assert np.array_equal(known_groups(customers[::-1], 20_000, tuple(customers.tolist())), customers[::-1])
 
 
 def test_a_table_of_groups_in_another_order_is_refused():

@@ -96,7 +96,7 @@ def test_one_who_guesses_counts_for_nothing():
     cal = nacp.calibrate(probs, both, noise=noise, alpha=0.3)
     assert cal.threshold == nacp.calibrate(probs, labels, noise=P, alpha=0.3).threshold
     both[7, 0] = -1
-    with pytest.raises(nacp.InputError, match="row 7 only labels of annotators who all but guess"):
+    with pytest.raises(nacp.InputError, match="row 7 only labels of annotators who almost guess"):
         nacp.calibrate(probs, both, noise=noise)
 
 

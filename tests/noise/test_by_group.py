@@ -73,7 +73,20 @@ def test_groups_of_rows_may_have_thresholds_of_their_own():
     probs, _, noisy, site = sample(3000, np.random.default_rng(3))
     cal = nacp.calibrate(probs, noisy, noise=NOISE, noise_groups=site, groups=site)
     alone = nacp.calibrate(probs[site == "B"], noisy[site == "B"], noise=NOISE["B"])
+    assert "the noise is the same" not in cal.assumptions
     assert cal.groups["B"].estimate == pytest.approx(alone.estimate, abs=0.02)
+
+
+def test_later_labels_need_a_model_of_their_own():
+    """The mean matrix of the calibration points is wrong for points that all come from one group."""
+    probs, true, noisy, site = sample(3000, np.random.default_rng(4))
+    cal = nacp.calibrate(probs, noisy, noise=NOISE, noise_groups=site)
+    probs, true, noisy = (part[site == "A"] for part in (probs, true, noisy))
+    for follow in (nacp.Monitor, lambda cal, **noise: nacp.OnlineCalibrator(start=cal, **noise)):
+        with pytest.raises(nacp.InputError, match="noise is not known, so only checked labels can be used"):
+            follow(cal).update(probs, noisy)
+        follow(cal).update(probs, clean=true)
+        follow(cal, noise=NOISE["A"]).update(probs, noisy)
 
 
 @pytest.mark.parametrize(

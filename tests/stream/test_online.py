@@ -72,7 +72,7 @@ def test_sets_are_those_of_the_current_threshold(points):
     probs, labels = points
     names = [f"c{i}" for i in range(K)]
     cal = nacp.calibrate(probs[:2000], np.take(names, labels[:2000]), noise=None, classes=names)
-    online = nacp.OnlineCalibrator(start=cal)
+    online = nacp.OnlineCalibrator(K, start=cal, classes=names, score="hps")
     assert (online.threshold, online.k, online.alpha) == (cal.threshold, K, 0.1)
     assert online.predict_set(probs[:50]).to_lists() == cal.predict_set(probs[:50]).to_lists()
     online.update(probs[2000:2100], [f"c{i}" for i in labels[2000:2100]])

@@ -1,4 +1,4 @@
-"""Calibration where some labels were checked: for all points, or by group of rows."""
+"""Calibration with checked labels: for all points, or by group of rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,7 @@ from nacp.coverage.agreement import warning_of
 from nacp.coverage.curve import Rule
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError, warn
-from nacp.groups.grouped_calibration import (
-    Asked,
-    GroupedCalibration,
-    by_rows,
-    check_grouping,
-    grouped,
-    share_delta,
-)
+from nacp.groups.grouped_calibration import Asked, GroupedCalibration, calibrate_groups, share_delta
 from nacp.groups.grouping import Grouping, open_grouping
 from nacp.guarantees import Finding, Guarantee, as_guarantee, names_of
 from nacp.noise import NoiseLike, Unsaid
@@ -33,7 +26,7 @@ from nacp.points.lazy import in_memory, open_lazy
 from nacp.scores import Score
 from nacp.stats.counts import share_of_look
 
-# As many zeros, and as many checked labels that were expected to differ from the given ones, seem odd.
+# More zeros than _ZEROS seem odd, as do checked labels none of which differs, where _WRONG or more should.
 _ZEROS, _WRONG = 20, 10
 
 
@@ -49,9 +42,9 @@ def calibrate_checked(
     by: Any,
     **options: Any,
 ) -> list[Calibration] | list[GroupedCalibration]:
-    """Return for each alpha what `calibrate` returns where some labels were checked.
+    """Return for each alpha what `calibrate` returns if some labels were checked.
 
-    `options` are those of `open_rows`. Of a dask array only the checked rows are used.
+    `options` are those of `open_rows`. Only the checked rows of a dask array are used.
     """
     if lazy := is_lazy(probs):
         if groups is not None or audit is not None:
@@ -94,7 +87,7 @@ def for_checked(
     audit: Any = None,
     score: Score | None = None,
 ) -> Guarantee:
-    """Return the guarantee to be found from checked labels; refuse what cannot be."""
+    """Return the guarantee for checked labels; refuse options that cannot be used with them."""
     found = as_guarantee("pac" if guarantee is None else guarantee, delta)
     if not found.takes_checked:
         problem = f'"{found.name}" cannot be found from checked labels'
@@ -115,14 +108,14 @@ def for_checked(
     if crossing != "last":
         raise InputError("crossing", 'must be "last" with checked labels', found=repr(crossing))
     if unlabelled is not None:
-        raise InputError("unlabelled", "is of no use with checked labels")
+        raise InputError("unlabelled", "cannot be used with checked labels")
     return found
 
 
 def open_checked(
     probs: Any, labels: Any, clean: Any, seed: int, plan: AuditPlan | None = None, **options: Any
 ) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
-    """Open points of which some were checked; without noisy labels, the checked points alone."""
+    """Open points with checked labels; without noisy labels, only the checked points."""
     check_aligned(clean, probs, said="clean")
     check_aligned(clean, labels, "labels", "clean")
     rows = open_rows(probs, **options)
@@ -135,7 +128,7 @@ def open_checked(
     numbers = check_labels(labels, rows.n, rows.k, names)
     zeros, few = (int(np.count_nonzero(each == 0)) for each in (true, numbers))
     if len(checked) == rows.n and zeros > max(_ZEROS, rows.n / 2, 2 * few):
-        problem = f"is 0 in {zeros:,} of {rows.n:,} rows, as no more than {few:,} of the labels are"
+        problem = f"is 0 in {zeros:,} of {rows.n:,} rows, while only {few:,} of the labels are"
         remedy = "write -1 or None where a label was not checked; or pass a pair (rows, labels)"
         raise InputError("clean", problem, remedy=remedy, spoken="leave cells empty that were not checked")
     if plan is None:
@@ -156,7 +149,7 @@ def open_checked(
 def _open_lazy_checked(
     probs: Any, clean: Any, seed: int, **options: Any
 ) -> tuple[Rows, Ints, tuple[Any, ...] | None, Audit]:
-    """Fetch the checked rows of a dask array, and open them alone."""
+    """Fetch and open the checked rows of a dask array."""
     n, k = open_lazy(probs, **options).n, int(probs.shape[1])
     names = check_classes(options["classes"], k)
     checked, true = open_clean(clean, n, k, names)
@@ -171,13 +164,13 @@ def _open_lazy_checked(
 
 
 def _alone(n: int, k: int, checked: Ints, true: Ints, seed: int) -> Audit:
-    """Return the audit of the checked points alone, which are numbered anew."""
+    """Return the audit of the checked points alone, with new row numbers."""
     dealt = deal(len(checked), k, np.arange(len(checked)), true, seed)
     return replace(dealt, given=(n, checked))
 
 
 def _calibrations(sample: Sample, audit: Audit, noise: NoiseLike | Unsaid, asked: Asked) -> list[Calibration]:
-    """Return a calibration for each alpha from a sample some of whose labels were checked."""
+    """Return a calibration for each alpha from a sample with checked labels."""
     checked = CheckedSample(sample, audit, guessing_noise(sample, noise, audit.pilot).matrix(sample.k))
     known, notes, spending = asked.known | seen(sample) | {"checked": checked.m}, [], asked.guarantee
     if undecided := int(np.count_nonzero(audit.labels < 0)):
@@ -212,13 +205,13 @@ def _checked_groups(
         raise InputError("audit", "chose points for all groups together", remedy="check labels at random")
     if asked.small == "merge":
         raise InputError("small", 'must be "error" or "all" with checked labels', found='"merge"')
-    check_grouping(grouping, asked)
-    places = grouping.places if audit.given is None else grouping.places[audit.given[1]]
-    each = asked.of_each(len(grouping.names))
+    if audit.given is not None:
+        grouping = grouping._replace(places=grouping.places[audit.given[1]])
 
-    def calibrate_rows(rows: Ints) -> list[Calibration]:
-        some, mine = sample.some(rows), np.isin(audit.rows, rows)
-        dealt = deal(some.n, some.k, np.searchsorted(rows, audit.rows[mine]), audit.labels[mine], asked.seed)
-        return _calibrations(some, dealt, noise, each)
+    def of_rows(sample: Sample, rows: Ints, asked: Asked) -> list[Calibration]:
+        mine = np.isin(audit.rows, rows)
+        checked = np.searchsorted(rows, audit.rows[mine])
+        dealt = deal(len(rows), sample.k, checked, audit.labels[mine], asked.seed)
+        return _calibrations(sample.some(rows), dealt, noise, asked)
 
-    return grouped(grouping, by_rows(places, len(grouping.names), calibrate_rows), asked, sample.n)
+    return calibrate_groups(sample, grouping, asked, of_rows=of_rows)

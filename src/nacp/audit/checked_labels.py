@@ -1,4 +1,4 @@
-"""True labels of the points that were checked, as `clean=` gives them."""
+"""Checks of `clean=`: the true labels of the checked points."""
 
 from typing import Any
 

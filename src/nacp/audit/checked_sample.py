@@ -1,9 +1,9 @@
-"""Points of which some were checked, and what the checked labels say of coverage, whatever the noise is.
+"""Estimates of coverage from checked labels, for any noise.
 
-The points are divided into two strata: outside, where it is doubtful, by the classifier, the given label and
-a noise model, that the prediction set at the threshold of a pilot holds the true label, and inside. Then the
-estimate of coverage is more precise. The promise holds even if the classifier and the model are wrong
-(docs/guarantees.md, A1).
+The points are divided into two strata, so that the estimate is more precise. A point lies outside if it is
+doubtful that its prediction set, at the threshold of a pilot, holds its true label; else it lies inside. The
+classifier, the given label and a noise model decide what is doubtful. The promise holds even if the
+classifier and the model are wrong (docs/guarantees.md, A1).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 # The pilot is a tenth of the points that are not checked, with at most this number of points and of entries.
 _PILOT_SHARE, _PILOT_MOST, _PILOT_ENTRIES = 10, 500, 1 << 22
-# Strata are used if they divide the predicted variance of the estimate by the first factor or more, and if at
-# least the second number of checked points can be expected in each of them.
+# Strata are used if they divide the predicted variance of the estimate by _WORTHWHILE or more, and if _FEWEST
+# checked points or more can be expected in each of them.
 _WORTHWHILE, _FEWEST = 1.12, 6
 _CHOSEN = 6.0  # Beyond this number of standard errors, the checked points are not a random sample.
-# The pilot of a random audit of m labels aims above the target by this number times 1/sqrt(m): near where the
-# threshold will be. The pilot of a plan aims at the target: too low matters less there, as more points then
-# lie outside.
+# The pilot of a random audit of m labels aims at the target plus this number divided by sqrt(m), which is
+# near the threshold to be found. The pilot of a plan aims at the target: a threshold that is too low matters
+# less there, because more points then lie outside.
 _BEYOND = 0.3
-# Points lie outside if a set holds the true label with less than this probability. A plan checks points
-# outside more often than others, so that it pays to count more of the doubtful ones as outside.
+# A point lies outside if its set holds the true label with less than this probability. The limit is higher
+# for plans, which check points outside more often than others.
 RANDOM_CUT, CHOSEN_CUT = 0.8, 0.95
 
 
@@ -53,46 +53,46 @@ class AuditWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """Some points with their true labels, and the others."""
+    """The checked points with their true labels, and how the other points are used."""
 
     rows: Ints  # the checked points
     labels: Ints  # their true labels; -1 where the checker could not decide
-    pilot: Ints  # points that define the two strata, and are used for nothing else
-    counted: Ints  # points whose strata are counted
-    plan: AuditPlan | None = None  # by which points were chosen; None if they were picked at random
-    given: tuple[int, Ints] | None = None  # of how many points these are which; None if these are all
-    look: int = 1  # which look of the plan this is
-    unused: int = 0  # how many checked labels belong to later looks
+    pilot: Ints  # the points that define the strata; they are not used otherwise
+    counted: Ints  # the points whose strata are counted
+    plan: AuditPlan | None = (
+        None  # the plan that chose the checked points; None if they were picked at random
+    )
+    given: tuple[int, Ints] | None = (
+        None  # the number of all points, and the rows of these; None for all rows
+    )
+    look: int = 1  # the number of this look at the plan
+    unused: int = 0  # the number of checked labels that belong to later looks
 
     def random_part(self, rng: np.random.Generator) -> Ints:
         """Return the places of checked points that are a random sample of all points, in a random order.
 
-        Of a plan, strata are drawn as often as they occur, until one of them has no checked point left.
+        With a plan, strata are drawn with their frequencies until one has no checked point left.
         """
         order = rng.permutation(len(self.rows))
         if self.plan is None or not self.plan.outside.any():
             return order
         outside = np.isin(self.rows[order], self.plan.rows[self.plan.outside])
         drawn = rng.permutation(np.arange(self.plan.n - self.plan.pilot) < self.plan.counts[1])
-        places = np.where(drawn, np.cumsum(drawn), np.cumsum(~drawn)) - 1
-        left = places < np.where(drawn, np.count_nonzero(outside), np.count_nonzero(~outside))
-        end = len(left) if left.all() else int(np.argmin(left))
-        found = np.empty(end, dtype=np.int64)
-        for side in (True, False):
-            mine = drawn[:end] == side
-            found[mine] = order[outside == side][places[:end][mine]]
-        return found
+        missing = (np.cumsum(drawn) > np.sum(outside)) | (np.cumsum(~drawn) > np.sum(~outside))
+        end = int(np.append(missing, True).argmax())
+        first = int(np.sum(drawn[:end]))
+        return rng.permutation(np.concatenate([order[outside][:first], order[~outside][: end - first]]))
 
 
 def deal(n: int, k: int, rows: Ints, labels: Ints, seed: int) -> Audit:
-    """Return a random audit: of the points that were not checked, a random part is the pilot."""
+    """Return a random audit, whose pilot is a random part of the points that were not checked."""
     others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n), rows, assume_unique=True))
     size = pilot_size(len(others), k)
     return Audit(rows, labels, others[:size], others[size:])
 
 
 def pilot_size(n: int, k: int) -> int:
-    """Return how many of n points are the pilot."""
+    """Return the size of the pilot for n points."""
     return min(n // _PILOT_SHARE, _PILOT_MOST, max(_PILOT_ENTRIES // k, 20))
 
 
@@ -109,19 +109,19 @@ def other_points() -> InputError:
 
 
 class Pilot(NamedTuple):
-    """The threshold that defines the strata, how many lie outside, and the coverage predicted in both."""
+    """The threshold that defines the strata, and what it predicts."""
 
     threshold: float
-    outside: tuple[int, int]
-    predicted: tuple[float, float]
+    outside: tuple[int, int]  # the number of points outside, and of all points of the pilot
+    predicted: tuple[float, float]  # the coverage outside and inside
 
 
 class Strata(NamedTuple):
-    """Which checked points lie outside; how many do, and of how many, among the counted and in the pilot."""
+    """The strata at one threshold."""
 
-    outside: Bools
-    counted: tuple[int, int]
-    pilot: tuple[int, int]
+    outside: Bools  # whether each checked point lies outside
+    counted: tuple[int, int]  # the number of points outside, and of all, among the counted points
+    pilot: tuple[int, int]  # the same of the pilot
 
 
 class CheckedSample:
@@ -143,7 +143,7 @@ class CheckedSample:
         return np.where(labels < 0, np.inf, score.spec.thresholds[checked.label_cells[:, 0]])
 
     def strata_of(self, alphas: Sequence[float]) -> list[Strata | None]:
-        """Return the strata for each alpha, None where they would be of no use; in one pass over the rows."""
+        """Return the strata for each alpha, or None if they are of no use, in one pass over the rows."""
         audit = self.audit
         if audit.plan is not None:
             return [self._planned(audit.plan)] * len(alphas)
@@ -174,7 +174,7 @@ class CheckedSample:
     def pilot(self, alpha: float, m: float = np.inf, cut: float = RANDOM_CUT) -> Pilot:
         """Return the threshold at which, by the pilot, sets hold about 1 - alpha of the true labels."""
         rows, target = self.audit.pilot, min(1 - alpha + _BEYOND / np.sqrt(m), 1 - alpha / 4)
-        if not self.sample.score.takes_probabilities:  # then only given labels that are right count as inside
+        if not self.sample.score.takes_probabilities:  # then only correct given labels count as inside
             target *= float(self._matrix.diagonal.mean())
         values = self.sample.rows.whole(rows)
         scores = engine.of(values).scores(values, self.sample.score.spec)
@@ -189,7 +189,7 @@ class CheckedSample:
         return Pilot(threshold, _counts(outside), (predicted[0], predicted[1]))
 
     def outside(self, thresholds: Sequence[float], cut: float = RANDOM_CUT) -> list[Bools]:
-        """Return for each native threshold which of all points lie outside; in one pass over the rows."""
+        """Return which points lie outside at each native threshold, in one pass over the rows."""
         if not thresholds:
             return []
 
@@ -202,7 +202,7 @@ class CheckedSample:
         return list(np.concatenate(list(self.sample.rows.map(found)), axis=1))
 
     def _probable(self, values: Array, rows: slice | Ints) -> Floats:
-        """Return how probable each label is, by the classifier, the noise model and the given label."""
+        """Return the probability of each label, by the classifier, the noise model and the given label."""
         labels = self.sample.labels[rows, 0]
         if not self.sample.score.takes_probabilities:  # then the given label is taken to be right
             return np.equal(labels[:, None], np.arange(self.k)).astype(np.float64)
@@ -227,12 +227,12 @@ class CheckedSample:
         return w * p0 + (1 - w) * p1, np.sqrt(variance * self.m)
 
     def tested(self, alphas: Sequence[float], delta: float) -> list[Finding]:
-        """Return for each alpha the smallest threshold from which on upwards all exact tests pass."""
+        """Return for each alpha the smallest threshold from which on all exact tests pass."""
         found = []
         for alpha, strata in zip(alphas, self.strata_of(alphas), strict=True):
             least = math.ceil(math.log(1 / delta) / -math.log1p(-alpha))
             why = f"with {counted(self.m, 'checked label')} no smaller sets pass the test"
-            why += f"; {least} at the least are needed" if self.m < least else ""
+            why += f"; at least {least} are needed" if self.m < least else ""
             found.append(self._last_pass(strata, self._passing(strata, alpha, delta), why))
         return found
 
@@ -253,7 +253,7 @@ class CheckedSample:
             threshold, estimate, why = np.append(scores, np.inf)[min(rank - 1, m)], 1.0, None
             if rank > m:
                 needed = math.ceil(1 / alpha - 1e-9) - 1
-                why = f"with {counted(m, 'checked label')} no finite threshold will do: {needed} are needed"
+                why = f"with {counted(m, 'checked label')} no finite threshold will do; {needed} are needed"
             elif threshold == np.inf:
                 why = "too many of the checked labels have an infinite score"
             else:
@@ -263,12 +263,12 @@ class CheckedSample:
 
     @cached_property
     def _distinct(self) -> Floats:
-        """The finite scores of the checked labels, ascending: nothing changes between them."""
+        """The finite scores of the checked labels, ascending; between them nothing changes."""
         scores = np.unique(self.checked_scores)
         return scores[scores < np.inf]
 
     def _passing(self, strata: Strata | None, alpha: float, delta: float) -> Bools:
-        """Return at which distinct scores the test passes that coverage reaches 1 - alpha."""
+        """Return whether the test of "coverage reaches 1 - alpha" passes at each distinct score."""
         own, scores = self.checked_scores, self._distinct
         if strata is None:
             hits = np.searchsorted(np.sort(own), scores, side="right")
@@ -280,7 +280,7 @@ class CheckedSample:
         return np.asarray(x1 >= needed[x0])
 
     def _last_pass(self, strata: Strata | None, passed: Bools, why: str) -> Finding:
-        """Return the smallest distinct score from which on all have passed; infinity if the last has not."""
+        """Return the smallest distinct score from which on all pass; infinity if the last one fails."""
         failed = np.flatnonzero(~passed)
         threshold = self._distinct[failed[-1] + 1 if len(failed) else 0 :][:1]
         if not len(threshold):
@@ -307,10 +307,10 @@ def _counts(outside: Bools) -> tuple[int, int]:
 
 
 def _worthwhile(pilot: Pilot, m: int, points: int) -> bool:
-    """Return whether strata are of use, by the pilot alone.
+    """Return whether strata are of use, judged by the pilot alone.
 
-    A choice by how the checked points and the others happen to lie would void the promise: the test in strata
-    holds given that, and the binomial one does not.
+    The choice must not depend on the strata of the checked points: the test in strata is conditional on
+    these, the binomial test is not, so that a choice between the two would break the promise.
     """
     w, (p0, p1) = pilot.outside[0] / pilot.outside[1], pilot.predicted
     n0, n1 = w * m, (1 - w) * m

@@ -19,16 +19,17 @@ from nacp.points import open_points
 from nacp.scores import SCORES, Score, ScoreLike, as_score
 from nacp.wrapping import counted, wrapped
 
-# A plan is made as if the sets held the true label of half of the points outside, and missed this part of
-# alpha of the others. At the most this share of its labels are of points outside.
+# A plan assumes that sets hold the true label of half of the points outside, and miss this multiple of alpha
+# of the others. At most _MOST_OUTSIDE of its labels are of points outside.
 _MISSED_INSIDE, _MOST_OUTSIDE = 0.3, 0.4
 # There must be enough points outside even if their share is smaller than in the pilot by this number of
-# standard deviations; and a plan checks at least this number of them.
+# standard deviations; and a plan checks at least _FEWEST of them.
 _SURELY, _FEWEST = 4.0, 3
-# The noise model is ignored if labels of the pilot are, by the mean of logarithms, half as probable under it
-# as under the guess. No label counts as less probable than this: classifiers give 0 to labels that occur.
+# The noise model is ignored if the pilot's labels are half as probable under it as under the guess, by the
+# mean of the logarithms. Probabilities below _LEAST are raised to it, as classifiers give 0 to labels that
+# occur.
 _FAR_LESS, _LEAST = float(np.log(2)), 1e-6
-_RATE = 0.2  # What is guessed where neither a noise model nor probabilities are given.
+_RATE = 0.2  # the guess if neither a noise model nor probabilities are given
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class AuditPlan:
     Attributes
     ----------
     rows : array of shape (m,)
-        The rows to check, in the order in which to check them.
+        The rows to check, in this order.
     outside : array of bool of shape (m,)
         Whether the true label may well lie outside of the pilot's prediction set.
     alpha, score, random_state
@@ -48,11 +49,11 @@ class AuditPlan:
     native_threshold : float
         The pilot's threshold.
     counts : tuple of two ints
-        How many points lie outside: of the pilot, and of the others.
+        The number of points outside in the pilot, and among the others.
     stops : tuple of int
         The numbers of checked labels after which to calibrate, one for each look.
     digest : str
-        Of the labels and their scores, so that a plan is not used for other points.
+        A checksum of the labels and their scores, so that a plan is not used for other points.
     """
 
     rows: Ints
@@ -73,11 +74,11 @@ class AuditPlan:
 
     @property
     def instalments(self) -> list[Ints]:
-        """The rows to check before each look, in the order in which to check them."""
+        """The rows to check before each look, in this order."""
         return np.split(self.rows, self.stops[:-1])
 
     def look_of(self, checked: Ints) -> int:
-        """Return the look that some checked rows allow: the number of instalments that are complete."""
+        """Return the look that the checked rows allow: the number of complete instalments."""
         if len(self.stops) == 1:
             return 1
         done = [bool(np.isin(each, checked).all()) for each in self.instalments]
@@ -126,32 +127,33 @@ def choose_audit(
 ) -> AuditPlan:
     """Choose which labels to check, so that `calibrate` learns the most from them.
 
-    Where the classifier and the given label agree, the true label is mostly in the prediction set, so to
-    check it tells little. Points where that is doubtful, by the sets of a few points, the pilot, are checked
-    two to three times as often, with two fifths of the budget at the most. All are picked at random.
+    If the classifier and the given label agree, the true label is mostly in the prediction set, and checking
+    it says little. Doubtful points are therefore checked two to three times as often as others, with at most
+    two fifths of the budget. A few points, the pilot, define which are doubtful. All points are picked at
+    random.
 
     Parameters
     ----------
     probs, labels, score, classes, normalize, from_logits
         As in `calibrate`, which must later be given the same.
     budget : int
-        How many labels can be checked.
+        The number of labels that can be checked.
     alpha : float, default=0.1
-        The alpha that the plan is for. With another one the promise holds too, but the plan is less good.
+        The alpha that the plan is for. The promise holds for another alpha too, but sets may be larger.
     noise : float, array of shape (k, k) or noise model, optional
-        What is assumed of the noise; it only defines the strata. By default a guess.
+        The assumed noise, which only defines the strata. By default it is guessed.
     random_state : int, default=0
         The seed by which points are picked.
     looks : int, default=1
-        How often you want to calibrate, with more and more of the labels, to stop as soon as the sets are
-        small enough. The promise holds at all looks together; this costs about a tenth more excess.
+        How often you want to calibrate, with more and more of the labels, until the sets are small enough.
+        The promise holds for all looks together; the excess is about a tenth larger.
 
     Returns
     -------
     AuditPlan
-        Check its `rows`; then ``calibrate(probs, labels, clean=..., audit=plan)``. Rows that remain unchecked
-        are taken to be left out at random. With several looks, check the rows of `instalments` one after the
-        other; labels of an instalment count when it is complete.
+        Check its `rows`, then call ``calibrate(probs, labels, clean=..., audit=plan)``. Rows that remain
+        unchecked must be left out at random. With several looks, check the `instalments` one after the other;
+        labels of an instalment are used when it is complete.
 
     Examples
     --------
@@ -199,7 +201,7 @@ def choose_audit(
             raise InputError("budget", f"cannot be met: {said}", found=f"{budget:,}", remedy="choose fewer")
         threshold, counts = found.threshold, (found.outside[0], len(out))
         out, within = out[:number], within[: budget - number]
-    # In random order within each instalment; reversed, so that their sizes differ by 1 at the most.
+    # In random order within each instalment; one part is reversed, so that sizes differ by at most 1.
     rng, rows, sides = np.random.default_rng([seed, 1]), list[Ints](), list[Bools]()
     for some, rest in zip(np.array_split(out, looks), np.array_split(within, looks)[::-1], strict=True):
         order = rng.permutation(len(some) + len(rest))
@@ -211,7 +213,7 @@ def choose_audit(
 
 
 def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any) -> AuditPlan:
-    """Return the plan that `AuditPlan.to_dict` described, for the same points, opened by the same options."""
+    """Return the plan that `AuditPlan.to_dict` described, for the same points and options."""
     unreadable = InputError("audit", "has a plan that cannot be read")
     try:
         score, rows = rebuild("score", SCORES, document["score"]), np.array(document["rows"], dtype=np.int64)
@@ -226,9 +228,14 @@ def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any
     if n != sample.n or not 0 <= fields["pilot"] < n or document.get("digest") != digest(sample):
         raise other_points()
     picked, others = np.unique(rows), planned(n, fields["pilot"], fields["random_state"])[1]
-    right = len(picked) == len(rows) > 0 and np.isin(picked, others).all() and len(fields["counts"]) == 2
-    stops = fields["stops"]
-    if not right or stops[-1:] != (len(rows),) or stops != tuple(sorted({*stops})) or stops[0] < 1:
+    right = (
+        picked.shape == rows.shape != (0,)
+        and np.isin(picked, others).all()
+        and len(fields["counts"]) == 2
+        and fields["stops"][-1:] == (len(rows),)
+        and (np.diff(fields["stops"], prepend=0) > 0).all()
+    )
+    if not right:
         raise unreadable
     return AuditPlan(rows, **fields, digest=document["digest"])
 
@@ -245,10 +252,10 @@ def _open(probs: Any, labels: Any, score: Score, **options: Any) -> Sample:
 
 
 def chosen_share(outside: float, alpha: float) -> float:
-    """Return which share of the labels to check should be of points outside, from the share of these points.
+    """Return the share of points outside among the labels to check, given their share among all points.
 
-    That is Neyman's allocation under a fixed guess of how often the sets of either stratum miss, as the
-    pilot's own prediction is too optimistic where people err as the classifier does.
+    It is Neyman's allocation for fixed rates at which the sets of both strata miss. The pilot's prediction of
+    these rates is too optimistic if people make the same errors as the classifier.
     """
     missed = _MISSED_INSIDE * alpha
     first, second = outside / 2, (1 - outside) * np.sqrt(missed * (1 - missed))
@@ -256,10 +263,10 @@ def chosen_share(outside: float, alpha: float) -> float:
 
 
 def guessing_noise(sample: Sample, noise: NoiseLike | Unsaid, pilot: Ints) -> Noise:
-    """Return the noise that defines the strata: as given, or uniform at a rate that the pilot suggests.
+    """Return the noise that defines the strata: the given model, or uniform noise.
 
-    That is the rate at which the mean probability of the given labels would be what it is. A given model is
-    ignored if the pilot's labels are far less probable under it, as the strata would be badly chosen.
+    The rate of the uniform noise is that at which the given labels of the pilot have the mean probability
+    that they have. A given model is ignored if the pilot's labels are far less probable under it.
     """
     given = None if isinstance(noise, Unsaid) else noise_for(0.0 if noise is None else noise, sample.k)
     if not len(pilot) or not sample.score.takes_probabilities:

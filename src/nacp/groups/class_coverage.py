@@ -25,7 +25,7 @@ _SHOWN = 10  # The number of classes in the printed table.
 class ClassCoverage:
     """The coverage of each class, as `coverage_by_class` returns it, or of each group, as `evaluate` does.
 
-    Print it for the classes that are covered least.
+    Print it to see the classes with the lowest coverage.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class ClassCoverage:
 
     @property
     def informative(self) -> Bools:
-        """Which classes have enough points for an interval that is shorter than from 0 to 1."""
+        """Whether each class has enough points for an interval that is smaller than [0, 1]."""
         return np.isfinite(self.coverage) & ((self.low > 0) | (self.high < 1))
 
     def worst_first(self) -> Ints:
@@ -58,7 +58,7 @@ class ClassCoverage:
         return order[np.isfinite(self.coverage[order])]
 
     def worst(self, most: int) -> list[dict[str, Any]]:
-        """Return "class" (or "group"), "coverage", "low", "high" and "count" of those covered least."""
+        """Return "class" (or "group"), "coverage", "low", "high" and "count", by ascending coverage."""
         names = range(len(self.coverage)) if self.classes is None else self.classes
         return [
             {self.kind: names[i]}
@@ -68,7 +68,7 @@ class ClassCoverage:
         ]
 
     def table(self, most: int) -> str:
-        """Return a table of at most `most` classes that are covered least, with a title and a note."""
+        """Return a table of up to `most` classes with the lowest coverage, with a title and a note."""
         title, table, note = self._parts(most)
         return "\n".join([wrapped(title), *table_lines(table, 1), wrapped(note)])
 
@@ -111,14 +111,14 @@ def coverage_by_class(
     Parameters
     ----------
     sets : PredictionSets
-        The sets of n points. With noisy labels these should not be the points that chose the threshold; with
-        one threshold for all classes that matters little.
+        The sets of n points. With noisy labels these should not be the calibration points; with one threshold
+        for all classes that matters little.
     labels : array of shape (n,)
         Their labels: numbers, or names if the sets have class names.
     noise : float, array of shape (k, k), noise model or None
         The noise of the labels, as in `calibrate`; ``None`` if they are right.
     confidence : float, default=0.95
-        The confidence of each interval by itself.
+        The confidence of each single interval.
 
     Returns
     -------

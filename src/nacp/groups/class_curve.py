@@ -3,9 +3,6 @@
 Each pair (row, label) belongs to one group of classes, so one pass counts all groups.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import numpy as np
 
 from nacp import engine
@@ -20,12 +17,9 @@ _BY_CLASS_OF: Ints = np.searchsorted(BY_CLASS, np.arange(CELLS))  # the place in
 
 
 def class_curves(
-    sample: Sample, weights: Weights, noise: Noise | None, places: Ints, number: int, alphas: Sequence[float]
+    sample: Sample, weights: Weights, noise: Noise | None, places: Ints, number: int
 ) -> list[Curve]:
-    """Return the curves of groups 0 to number - 1 for the first alpha, then for the next, and so on.
-
-    `places` has the group of each class.
-    """
+    """Return the curves of groups 0 to number - 1; `places` has the group of each class."""
     by_label = np.bincount(sample.labels[:, 0], minlength=sample.k)
     mass = np.bincount(places, weights.inverse.push(by_label.astype(np.float64)), number)
     kinds, found = 1 if weights.constant is not None else 3, []
@@ -38,9 +32,10 @@ def class_curves(
             gains, losses = (each[some] for each in more) if more else (None, None)
             counted = BY_CLASS[some], hits[some], pairs[some], gains, losses
             tally = Tally(sample.n, sample.k, by_label, *counted, unit=weights.unit)
-            curve = Curve(tally, sample.score.spec, weights, noise)
-            found.append(replace(curve, members=np.flatnonzero(places == g), mass=float(mass[g])))
-    return [replace(curve, alpha=alpha) for alpha in alphas for curve in found]
+            members = np.flatnonzero(places == g)
+            curve = Curve(tally, sample.score.spec, weights, noise, members=members, mass=float(mass[g]))
+            found.append(curve)
+    return found
 
 
 def _counted(sample: Sample, weights: Weights, places: Ints, groups: range, kinds: int) -> Ints:

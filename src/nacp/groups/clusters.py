@@ -1,4 +1,4 @@
-"""Clusters of classes whose scores are distributed alike: groups for `calibrate`."""
+"""Clusters of classes with similar distributions of scores: groups for `calibrate`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from nacp.noise import Noise, NoiseLike, noise_for
 from nacp.points import open_points
 from nacp.scores import ScoreLike, as_score
 
-# A class is described by the quantiles of its true labels' scores at these shares.
+# Classes are compared by the quantiles of their true labels' scores at these shares.
 _SHARES = np.array([0.5, 0.6, 0.7, 0.8, 0.9])
-# Classes with fewer points, by the noise model's estimate, form a cluster of their own, the last.
+# Classes with fewer points, estimated with the noise model, form a cluster of their own, the last.
 _FEWEST = 1 / (1 - _SHARES.max())
 # The number of thresholds at which distributions are compared, and the largest weight of a class in k-means.
 _THRESHOLDS, _MOST = 200, 100
@@ -39,7 +39,7 @@ def cluster_classes(
     from_logits: bool = False,
     random_state: int = 0,
 ) -> dict[Any, int]:
-    """Cluster classes whose scores are distributed alike, from noisy labels.
+    """Cluster classes with similar distributions of scores, from noisy labels.
 
     Thresholds of clusters need fewer points than thresholds of classes. Quantiles of the scores of the true
     labels of each class are estimated from the noisy ones by inverse weighting; k-means clusters these,
@@ -48,7 +48,7 @@ def cluster_classes(
     Parameters
     ----------
     probs, labels, noise, score, classes, normalize, from_logits
-        As in `calibrate`. These points must not be used to calibrate: set some aside.
+        As in `calibrate`. Use other points than those for calibration.
     clusters : int
         The largest number of clusters. Classes with fewer than 10 points form a further one, the last.
     random_state : int, default=0
@@ -103,12 +103,12 @@ def cluster_classes(
 def _quantiles(sample: Sample, noise: Noise | None) -> tuple[Floats, Floats]:
     """Return the number of points of each class, by inverse weighting, and quantiles: (k, shares)."""
     weights = Weights(inverse_of(noise, sample.k))
-    curves = class_curves(sample, weights, noise, np.arange(sample.k), sample.k, [0.5])
+    curves = class_curves(sample, weights, noise, np.arange(sample.k), sample.k)
     mass, cells = np.array([curve.mass for curve in curves]), np.sort(sample.label_cells[:, 0])
     evenly = cells[np.linspace(0, len(cells) - 1, _THRESHOLDS).astype(np.int64)]
     grid = np.unique(BY_CLASS[np.searchsorted(BY_CLASS, evenly)])
-    # The distribution of a class rises; its estimate does not always.
+    # A distribution function rises; its estimate may fall.
     share = np.maximum.accumulate([curve.at(grid, curve.clean) for curve in curves], axis=1)
     places = np.minimum((share[:, None] < _SHARES[:, None]).sum(axis=2), len(grid) - 1)
-    # Ranks among all scores spread alike whatever the score is.
+    # Ranks among all scores are spread evenly, whatever the score is.
     return mass, np.searchsorted(cells, grid, side="right")[places] / len(cells)

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nacp._types import Bools, Floats, Ints
-from nacp.calibration import Calibration, NoValidThresholdWarning, calibration_of, calibrations
+from nacp.calibration import Calibration, NoValidThresholdWarning, calibration_of, calibrations, seen
+from nacp.coverage.agreement import warning_of
 from nacp.coverage.contradiction import against, warn_of
 from nacp.coverage.counted import Counted, weights_under
 from nacp.coverage.curve import Rule, inverse_of
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from nacp.scores import Score
 
 SMALL = ("error", "all", "merge")
-# With small="merge" one of this number of points decides which groups are small. Where a guarantee has no
-# delta, a group is small unless it is large enough with this probability of error at most.
+# With small="merge", a tenth of the points decides which groups are small. If a guarantee has no delta, a
+# group counts as large only if that is wrong with at most the probability _UNSURE.
 _ASIDE, _UNSURE = 10, 0.05
 _SHOWN = 30  # How many groups are shown one by one.
 
@@ -52,17 +53,17 @@ class GroupedCalibration:
         One for each group; pooled groups have the same one. Its `n` is the number of points of the group, or
         of given labels that are of the group's classes.
     guarantee : Guarantee
-        As given. If `simultaneous`, the guarantees of `calibrations` have a part of its delta.
+        As given. If `simultaneous`, each guarantee of `calibrations` has a part of its delta.
     n, aside : int
-        The numbers of calibration points, and of those that only decided which groups are small.
+        The number of calibration points, and of those that were only used to decide which groups are small.
     members : tuple of int or None
         For groups of classes: the place among `names` of each class's group. None for groups of rows.
     simultaneous : bool
-        Whether the promise holds for all groups at once, or for each by itself.
+        Whether the promise holds for all groups at once, or for each one separately.
     pooled : tuple
-        The names of the groups that were too small, and were pooled.
+        The names of the groups that were pooled because they were too small.
     alpha, k, classes, score, noise, warnings
-        As of each calibration.
+        Those of every calibration.
 
     Examples
     --------
@@ -145,12 +146,12 @@ class GroupedCalibration:
         if cal.checked is not None:
             cal = replace(cal, checked=sum(map(_points_of, self.calibrations)))
         said = cal.assumptions
-        if self.members is None and self.noise is not None:
+        if self.members is None and self.noise is not None and not self.noise.by_row:
             said += "; in each group the noise is the same, given the true class"
         return said
 
     def open_rows(self, probs: ArrayLike, name: str = "probs", least: int = 1, start: int = 0) -> Rows:
-        """Check rows, which are read in the same way as the calibration points were."""
+        """Check rows and open them as the calibration points were."""
         return self.calibrations[0].open_rows(probs, name, least, start)
 
     def predict_set(self, probs: Any, *, groups: Any = None, allow_empty: bool = True) -> PredictionSets:
@@ -161,7 +162,7 @@ class GroupedCalibration:
         probs, allow_empty
             As in `Calibration.predict_set`.
         groups : array of shape (m,), optional
-            The group of each input, if groups are of rows. A group that was not calibrated is refused.
+            The group of each input, for groups of rows. A group that was not calibrated is refused.
 
         Returns
         -------
@@ -215,7 +216,7 @@ class GroupedCalibration:
     def table(self) -> list[tuple[str, str, str, str]]:
         """Return for each group its name, points, threshold and estimated coverage, or why there is none.
 
-        Where labels were checked, the points are those.
+        If labels were checked, the points are those with a checked label.
         """
         return [
             (
@@ -254,12 +255,12 @@ class GroupedCalibration:
 
 
 def _points_of(cal: Calibration) -> int:
-    """Return how many points a calibration rests on; where labels were checked, how many of these."""
+    """Return the number of points, or of checked labels, that a calibration comes from."""
     return cal.n if cal.checked is None else cal.checked
 
 
 def listed(names: tuple[Any, ...]) -> str:
-    """Return names in words, the first of many."""
+    """Return the first five names, and the number of the others."""
     shown = ", ".join(map(str, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5:,} more"
 
@@ -283,10 +284,6 @@ class Asked(NamedTuple):
     small: str
     known: dict[str, Any]  # fields that the calibrations of all groups share
 
-    def of_each(self, number: int) -> Asked:
-        """Return what is asked of each of several groups: these share delta if all are to hold at once."""
-        return self._replace(guarantee=share_delta(self.guarantee, number)) if self.simultaneous else self
-
     def calibrations(self, sample: Sample, found: Sequence[Finding], n: int) -> list[Calibration]:
         """Return the calibrations for what was found with n points of a sample, one for each alpha."""
         known = {"k": sample.k, "score": sample.score, "random_state": self.seed, "alphas": len(self.alphas)}
@@ -296,7 +293,7 @@ class Asked(NamedTuple):
         ]
 
 
-def check_grouping(grouping: Grouping, asked: Asked, several: bool = False) -> None:
+def _check(grouping: Grouping, asked: Asked, several: bool) -> None:
     """Refuse what cannot be found for groups."""
     guarantee, noise = asked.guarantee, asked.noise
     if asked.simultaneous and guarantee.delta is None:
@@ -322,16 +319,35 @@ def check_grouping(grouping: Grouping, asked: Asked, several: bool = False) -> N
         raise InputError("noise", problem, found=repr(noise), remedy=remedy)
 
 
+def _of_rows(sample: Sample, rows: Ints, asked: Asked) -> list[Calibration]:
+    """Calibrate with some of the rows alone; return a calibration for each alpha."""
+    some = sample.some(rows)
+    if not len(rows):
+        nothing = Finding(np.inf, 1.0, obstacle="no calibration point is of this group")
+        return asked.calibrations(some, [nothing] * len(asked.alphas), 0)
+    counts = Counted.of(some, asked.noise, squares=asked.guarantee.needs_squares)
+    how = asked.guarantee, asked.noise, asked.alphas, asked.crossing, some, asked.seed
+    return calibrations(counts, *how, **asked.known | seen(some))
+
+
 def calibrate_groups(
-    sample: Sample, grouping: Grouping, asked: Asked, unlabelled: Any = None
+    sample: Sample,
+    grouping: Grouping,
+    asked: Asked,
+    unlabelled: Any = None,
+    of_rows: Callable[[Sample, Ints, Asked], Sequence[Calibration]] = _of_rows,
 ) -> list[GroupedCalibration]:
-    """Return for each alpha a calibration by group."""
+    """Return for each alpha a calibration by group.
+
+    `of_rows` calibrates a group of rows: it returns the calibrations of some rows of a sample for all alphas.
+    """
     if unlabelled is not None:
         raise InputError("unlabelled", "cannot be used with groups: the group of these points is unknown")
-    check_grouping(grouping, asked, sample.several)
-    curve = Counted.of(sample, asked.noise).lowest(asked.noise)
-    said = against(curve, asked.noise, sample.score.offset, asked.known["classes"])
-    asked = asked._replace(known=asked.known | {"warnings": said})
+    _check(grouping, asked, sample.several)
+    if "warnings" not in asked.known:
+        curve = Counted.of(sample, asked.noise).lowest(asked.noise)
+        said = against(curve, asked.noise, sample.score.offset, asked.known["classes"]) + warning_of(sample)
+        asked = asked._replace(known=asked.known | {"warnings": said})
     n, aside, places = sample.n, 0, grouping.places
     pooled = np.zeros(len(grouping.names), dtype=bool)
     if asked.small == "merge":
@@ -345,24 +361,22 @@ def calibrate_groups(
     tested = np.cumsum(~pooled) - 1
     number = int(tested[-1]) + 1 + bool(pooled.any())
     tested[pooled] = number - 1
-    find = _by_classes if grouping.of_classes else _by_rows
-    found = find(sample, tested[places], number, asked.of_each(number))
-    in_pool = tuple(name for name, one in zip(grouping.names, pooled, strict=True) if one)
-    return grouped(grouping, [[cals[g] for g in tested] for cals in found], asked, n, in_pool, aside)
-
-
-def grouped(
-    grouping: Grouping,
-    found: Sequence[Sequence[Calibration]],
-    asked: Asked,
-    n: int,
-    pooled: tuple[Any, ...] = (),
-    aside: int = 0,
-) -> list[GroupedCalibration]:
-    """Return for each alpha a calibration by group; refuse, or warn of, groups without a threshold."""
+    places, each = tested[places], asked
+    if asked.simultaneous:
+        each = asked._replace(guarantee=share_delta(asked.guarantee, number))
+    if grouping.of_classes:
+        found = _by_classes(sample, places, number, each)
+    else:
+        order = np.argsort(places, kind="stable")
+        groups = np.split(order, np.searchsorted(places[order], np.arange(1, number)))
+        found = [of_rows(sample, rows, each) for rows in groups]
     members = tuple(grouping.places.tolist()) if grouping.of_classes else None
-    fixed = asked.guarantee, n, members, asked.simultaneous, pooled, aside
-    results = [GroupedCalibration(grouping.names, tuple(cals), *fixed) for cals in found]
+    in_pool = tuple(name for name, one in zip(grouping.names, pooled, strict=True) if one)
+    fixed = asked.guarantee, n, members, asked.simultaneous, in_pool, aside
+    results = [
+        GroupedCalibration(grouping.names, tuple(found[g][i] for g in tested), *fixed)
+        for i in range(len(asked.alphas))
+    ]
     for cal in results:
         if not cal.infinite:
             continue
@@ -378,56 +392,26 @@ def grouped(
     return results
 
 
-def by_rows(
-    places: Ints, number: int, calibrate_rows: Callable[[Ints], Sequence[Calibration]]
-) -> list[list[Calibration]]:
-    """Calibrate each group with its rows alone; return for each alpha a calibration of each group.
-
-    `calibrate_rows` returns those of some rows for all alphas; `places` has the group of each row.
-    """
-    order = np.argsort(places, kind="stable")
-    groups = np.split(order, np.searchsorted(places[order], np.arange(1, number)))
-    return [list(cals) for cals in zip(*map(calibrate_rows, groups), strict=True)]
-
-
-def _by_rows(sample: Sample, places: Ints, number: int, asked: Asked) -> list[list[Calibration]]:
-    """Calibrate groups of rows."""
-    guarantee, noise, alphas, crossing, seed = asked[:5]
-
-    def calibrate_rows(rows: Ints) -> list[Calibration]:
-        some = sample.some(rows)
-        if not len(rows):
-            nothing = Finding(np.inf, 1.0, obstacle="no calibration point is of this group")
-            return asked.calibrations(some, [nothing] * len(alphas), 0)
-        known = asked.known | ({"several": some.given} if some.several else {})
-        counts = Counted.of(some, noise, squares=guarantee.needs_squares)
-        return calibrations(counts, guarantee, noise, alphas, crossing, some, seed, **known)
-
-    return by_rows(places, number, calibrate_rows)
-
-
-def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> list[list[Calibration]]:
-    """Calibrate groups of classes, all with all rows; return for each alpha a calibration of each group."""
-    guarantee, noise, alphas, crossing, seed = asked[:5]
-    weights = weights_under(noise, sample.k, several=False)
-    ways = []
-    ends = (None,) if noise is None else noise.doubt.ends
+def _by_classes(sample: Sample, places: Ints, number: int, asked: Asked) -> Sequence[Sequence[Calibration]]:
+    """Calibrate groups of classes, each with all rows; return its calibrations for all alphas."""
+    ends = (None,) if asked.noise is None else asked.noise.doubt.ends
+    weights, by_end = weights_under(asked.noise, sample.k, several=False), []
     for model in ends:
-        curves = class_curves(sample, weights[model], model, places, number, alphas)
-        curves = [replace(curve, widest=weights[ends[-1]].inverse) for curve in curves]
-        ways.append(guarantee.find(curves, np.repeat(alphas, number).tolist(), crossing, sample, seed))
-    # Of the ends of an interval of rates, the larger threshold holds for all rates between them.
+        exact, widest = class_curves(sample, weights[model], model, places, number), weights[ends[-1]].inverse
+        curves = [replace(curve, alpha=alpha, widest=widest) for alpha in asked.alphas for curve in exact]
+        each = np.repeat(asked.alphas, number).tolist()
+        by_end.append(asked.guarantee.find(curves, each, asked.crossing, sample, asked.seed))
+    # The larger of the thresholds at both ends of an interval of rates holds for all rates between them.
     found = [
-        max(way, key=lambda each: each.threshold)._replace(gap=max(each.gap for each in way))
-        for way in zip(*ways, strict=True)
+        max(pair, key=lambda each: each.threshold)._replace(gap=max(each.gap for each in pair))
+        for pair in zip(*by_end, strict=True)
     ]
     sizes = np.bincount(places[sample.labels[:, 0]], minlength=number).tolist()
-    by_group = [asked.calibrations(sample, found[g::number], size) for g, size in enumerate(sizes)]
-    return [list(cals) for cals in zip(*by_group, strict=True)]
+    return [asked.calibrations(sample, found[g::number], size) for g, size in enumerate(sizes)]
 
 
 def _small(sample: Sample, grouping: Grouping, judging: Ints, asked: Asked) -> Bools:
-    """Return which groups are too small, judged by some of the points, which are used for nothing else."""
+    """Return which groups are too small; `judging` are the rows that are used for nothing else."""
     of_classes, number, alpha = grouping.of_classes, len(grouping.names), min(asked.alphas)
     needed = asked.guarantee.points_needed(asked.noise, sample.k, alpha, of_classes=of_classes)
     if of_classes:
@@ -436,14 +420,14 @@ def _small(sample: Sample, grouping: Grouping, judging: Ints, asked: Asked) -> B
     else:
         weights, where = np.ones(len(judging)), grouping.places[judging]
     sizes: Floats = np.bincount(where, weights, number).astype(np.float64)
-    if asked.guarantee.delta is None:  # then a smaller group has no finite threshold at all
+    if asked.guarantee.delta is None:  # a group that is smaller than needed has no finite threshold
         trials = np.full(number, len(judging))
         sizes = trials * exact_share(np.clip(sizes, 0, trials), trials, _UNSURE / number)[0]
     return ~np.asarray(sizes * (_ASIDE - 1) >= (math.inf if needed is None else needed))
 
 
 def _too_small(result: GroupedCalibration) -> InputError:
-    """Return the error where groups are too small: it says which, and what may be done."""
+    """Return the error that names the groups that are too small, and the remedies."""
     groups, of_classes = result.groups, result.members is not None
     first = groups[result.infinite[0]]
     checked = first.checked is not None

@@ -52,10 +52,10 @@ def check_row_groups(groups: Any, n: int) -> tuple[tuple[Any, ...], Ints]:
 def known_groups(groups: Any, n: int, names: tuple[Any, ...]) -> Ints:
     """Return the place among `names` of the group of each of n rows; refuse other groups."""
     if groups is None:
-        problem = "must say of which group each row is: thresholds differ by group"
+        problem = "must name the group of each row: thresholds differ by group"
         raise InputError("groups", problem, remedy="pass one for each row of probs")
-    found, places = _distinct(groups, n)
-    strange = next((name for name in found if name not in set(names)), None)
+    (found, places), known = _distinct(groups, n), set(names)
+    strange = next((name for name in found if name not in known), None)
     if strange is not None:
         shown = ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
         raise InputError(
@@ -71,7 +71,7 @@ def check_class_groups(
     groups: Mapping[Any, Any], k: int, classes: tuple[Any, ...] | None
 ) -> tuple[tuple[Any, ...], Ints]:
     """Check a mapping from classes to groups; return the names, and the place of each class's group."""
-    given = {_plain(key): _plain(value) for key, value in groups.items()}
+    given = {_plain(key): value for key, value in groups.items()}
     known: tuple[Any, ...] = tuple(range(k))
     if classes is not None and (set(given) & set(classes) or not set(given) <= set(known)):
         known = classes

@@ -20,16 +20,16 @@ from nacp.points.arrays import row_slices
 from nacp.sets import PredictionSets
 from nacp.stats.betting import mean_interval
 
-# The number of points that are added for the interval of a class, half of them covered.
+# The number of points that are added to each class for its interval; half of them are covered.
 _ADDED = 4
 
 
 class NoisyCoverage:
-    """What noisy labels tell of the coverage of sets, which are added block by block.
+    """Estimates of coverage from noisy labels; sets are added block by block.
 
-    `labels` holds those of all points, as rows of ``noise.stacked_inverse``. With `places`, the group of each
-    class, coverage is estimated for groups instead of for classes. For an interval of rates the result is the
-    union of those for both ends, as the mean of g is monotone in the rate.
+    `labels` are those of all points, as rows of ``noise.stacked_inverse``. With `places`, the group of each
+    class, coverage is estimated for groups instead of classes. For an interval of rates, the result is the
+    union of the intervals at both ends, as the mean of g is monotone in the rate.
     """
 
     def __init__(self, noise: Noise, labels: Ints, k: int, places: Ints | None = None) -> None:
@@ -80,7 +80,7 @@ class NoisyCoverage:
         return True
 
     def of_rows(self, rows: Any, tail: float) -> tuple[float, float, float]:
-        """Return the coverage of some points, and an interval; `tail` bounds the error at each end."""
+        """Return the coverage of some points with an interval; `tail` bounds the error at each end."""
         if not len(self._shares[0][rows]):
             return np.nan, np.nan, np.nan
         found, ends = 0.0, []
@@ -128,7 +128,8 @@ def _fieller(
 ) -> tuple[Floats, Floats]:
     """Return where ``(part - c total)^2 <= z^2 (part_squares - 2 c cross + c^2 squares)``, within [0, 1].
 
-    There the residuals ``part - c total`` do not contradict the share c; all of [0, 1] if the total may be 0.
+    For these c, the residuals ``part - c total`` do not contradict the share c. If the total may be 0, that
+    is all of [0, 1].
     """
     a = total**2 - z_squared * squares
     b = part * total - z_squared * cross

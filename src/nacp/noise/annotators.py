@@ -1,4 +1,4 @@
-"""A noise matrix for each annotator: with several labels per point, each is weighed by its own matrix."""
+"""A noise matrix for each annotator: each of several labels is weighted by its annotator's own matrix."""
 
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -18,15 +18,15 @@ _LEAST_VARIANCE = 0.01  # added to the variances, so that no weight is infinite
 class AnnotatorNoise(DenseNoise):
     """A noise matrix for each annotator.
 
-    With labels of shape (n, annotators) `nacp.calibrate` weighs each label by its annotator's own matrix, and
-    annotators who err less get a larger weight. With one label for each point, and everywhere else, the model
-    is the mean of the matrices, that of a label whose annotator was picked at random.
+    For labels of shape (n, annotators), `nacp.calibrate` uses each annotator's own matrix, and annotators who
+    make fewer errors get a larger weight. For one label per point, and everywhere else, the model is the mean
+    of the matrices: that of a label whose annotator was picked at random.
 
     Parameters
     ----------
     matrices : array of shape (annotators, k, k)
         ``matrices[a, i, j] = p(a says j | true = i)``: rows are the true class and sum to 1. Annotators who
-        all but guess, whose matrix has a condition of 20 or more, are left out.
+        almost guess, whose matrix has a condition of 20 or more, get weight 0.
     shares : array of shape (annotators,), optional
         The share of the labels that each annotator gave; by default all equal.
 
@@ -78,7 +78,7 @@ class AnnotatorNoise(DenseNoise):
         used = (labels >= 0) & (self.weights > 0)
         empty = ~used.any(axis=1)
         if empty.any():
-            problem = f"has in row {int(empty.argmax())} only labels of annotators who all but guess"
+            problem = f"has in row {int(empty.argmax())} only labels of annotators who almost guess"
             raise InputError("labels", problem, remedy="drop such rows, or take one matrix for all")
         order = np.argsort(~used, axis=1, kind="stable")[:, : int(used.sum(axis=1).max())]
         rows = np.where(used, labels + self.k * np.arange(len(self.matrices)), -1)

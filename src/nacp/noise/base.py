@@ -70,14 +70,23 @@ class Noise(ABC):
         The name of the model in files.
     is_uniform, has_rate : bool
         Whether the noise is uniform for every k, and whether it is given by one rate or several.
+    by_row : bool
+        Whether each row has a matrix of its own, so that the model says nothing about other rows.
     if_contradicted : str
         What to do first if the labels contradict the model.
+    interval, radius, confidence : tuple of two floats or None, float, float
+        Fields of models that are not known exactly: an interval of rates, or how far each row of the true
+        matrix may be from the model's; and the probability that this holds.
     """
 
     name: ClassVar[str]
     is_uniform: ClassVar[bool] = False
     has_rate: ClassVar[bool] = False
+    by_row: ClassVar[bool] = False
     if_contradicted: ClassVar[str] = "State less noise"
+    interval: tuple[float, float] | None = None
+    radius: float = 0.0
+    confidence: float = 1.0
 
     @abstractmethod
     def matrix(self, k: int) -> ClassMatrix:
@@ -92,8 +101,12 @@ class Noise(ABC):
 
     @property
     def doubt(self) -> Doubt:
-        """The uncertainty of the model; none by default."""
-        return Doubt((self,))
+        """The uncertainty of the model."""
+        if self.interval is None:
+            return Doubt((self,), self.radius, self.confidence)
+        known = {"interval": None, "confidence": 1.0}
+        ends = (replace(self, rate=rate, **known) for rate in self.interval)  # type: ignore[type-var]  # a dataclass
+        return Doubt(tuple(ends), self.radius, self.confidence)
 
     @property
     def k(self) -> int | None:
@@ -146,11 +159,10 @@ class Noise(ABC):
         """Return the model with class ``order[i]`` as class i."""
         from nacp.noise.matrix import MatrixNoise
 
-        doubt = self.doubt
-        if len(doubt.ends) > 1:
+        if self.interval is not None:
             raise InputError("noise", "has its classes in another order", found=repr(self))
         matrix = self.matrix(len(order)).dense()[np.ix_(order, order)]
-        return MatrixNoise(matrix, doubt.radius, doubt.confidence)
+        return MatrixNoise(matrix, self.radius, self.confidence)
 
     def range(self, k: int) -> tuple[float, float]:
         """Return the range [lo, hi] of one point's contribution to the coverage estimate.

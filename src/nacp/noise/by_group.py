@@ -14,12 +14,13 @@ from nacp.noise.annotators import AnnotatorNoise
 class NoiseByGroup(AnnotatorNoise):
     """A noise matrix for each group of rows; made by `calibrate` from ``noise={group: model}``.
 
-    A label is weighed by the inverse of its own group's matrix. Everywhere else the model is the mean of the
-    matrices by the share of rows in each group, that of a label of a random row.
+    A label is weighted by the inverse of its own group's matrix. Everywhere else the model is the mean of the
+    matrices, weighted by the share of rows in each group: that of the label of a random row.
     """
 
     names: tuple[Any, ...]
     name: ClassVar[str] = "by-group"
+    by_row: ClassVar[bool] = True
     _most_condition: ClassVar[float] = np.inf
 
     def __init__(self, matrices: ArrayLike, shares: ArrayLike, names: Sequence[Any]) -> None:

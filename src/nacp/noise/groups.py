@@ -10,7 +10,7 @@ import numpy as np
 from nacp._types import Ints
 from nacp.checks import check_interval, check_rate, set_checked
 from nacp.errors import InputError
-from nacp.noise.base import Doubt, Noise
+from nacp.noise.base import Noise
 from nacp.noise.matrices import GroupedMatrix
 
 
@@ -18,13 +18,13 @@ from nacp.noise.matrices import GroupedMatrix
 class GroupNoise(Noise):
     """With probability `rate` the label is replaced by one drawn from all labels of its own group.
 
-    Two models are equal if they have the same matrix, interval and confidence, whatever the names of their
-    groups. A file keeps the names if all are text or whole numbers, and otherwise numbers the groups.
+    Two models are equal if they have the same matrix, interval and confidence; the names of the groups do not
+    matter. A file contains the names if all are text or whole numbers, and otherwise the groups' numbers.
 
     Parameters
     ----------
     groups : sequence of length k
-        The group that each class belongs to, as any hashable value.
+        The group of each class, any hashable value.
     rate : float, or mapping from group to float
         In [0, 1); one for all groups, or one for each. A mapping may also be given as a list of pairs.
     interval, confidence
@@ -86,12 +86,6 @@ class GroupNoise(Noise):
             problem = f"must lie in [0, {smallest - 1}/{smallest}), for a group of {smallest} classes"
             raise InputError("rate", problem, found=repr(rate))
         return cls(names, {name: share * m / (m - 1) if m > 1 else 0.0 for name, m in sizes.items()})
-
-    @property
-    def doubt(self) -> Doubt:
-        if self.interval is None:
-            return Doubt((self,))
-        return Doubt(tuple(GroupNoise(self.groups, r) for r in self.interval), confidence=self.confidence)
 
     @property
     def k(self) -> int:

@@ -20,9 +20,9 @@ class LowRankNoise(DenseNoise):
     kept : float or array of shape (k,)
         Above 0: the probability that a label is left as it is.
     left, right : arrays of shape (k,) or (k, r)
-        For each true class, how often its label is replaced by a draw from each of r distributions; and
-        these, one in each column. Only the product counts: other factors with the same product will do. The
-        entries of the whole matrix must not be negative, and its rows sum to 1.
+        For each true class, the probability that its label is replaced by a draw from each of r
+        distributions; and these distributions, one in each column. Other factors with the same product give
+        the same model. The entries of the whole matrix must not be negative, and its rows must sum to 1.
 
     Examples
     --------

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 
 from nacp.checks import check_confidence, check_priors, check_rate
 from nacp.errors import InputError
-from nacp.noise.base import Doubt
 from nacp.noise.dense import DenseNoise, check_inverse, check_matrix
 
 
@@ -23,9 +22,9 @@ class MatrixNoise(DenseNoise):
         see `from_columns` and `from_posterior`. A dense, read-only copy is kept; rows that sum to 1 only up
         to 0.0001 are divided by their sums.
     radius, confidence : float, default=0.0 and 1.0
-        How far each row of the true matrix may be from P's, in total variation, also if noise depends on the
-        input; and the probability that this is large enough. One minus it is added to delta. The guarantees
-        "pac" and "expected" can make use of a radius.
+        How far each row of the true matrix may be from that of P, in total variation, even if noise depends
+        on the input; and the probability that the radius is large enough. One minus this probability is added
+        to delta. The guarantees "pac" and "expected" accept a radius.
 
     Examples
     --------
@@ -95,10 +94,6 @@ class MatrixNoise(DenseNoise):
                 raise InputError("priors", problem, found=f"{noisy.min():.4g}")
         joint = noisy[:, None] * posterior
         return cls((joint / joint.sum(axis=0)).T)
-
-    @property
-    def doubt(self) -> Doubt:
-        return Doubt((self,), self.radius, self.confidence)
 
     def describe(self, k: int) -> str:
         unsure = f", of which up to {100 * self.radius:.3g}% of each row may be misplaced{self.doubt.words}"

@@ -9,7 +9,7 @@ import numpy as np
 from nacp._types import Ints
 from nacp.checks import check_count, check_interval, check_rate, set_checked
 from nacp.errors import InputError
-from nacp.noise.base import Doubt, Noise
+from nacp.noise.base import Noise
 from nacp.noise.matrices import GroupedMatrix
 
 
@@ -80,12 +80,6 @@ class UniformNoise(UniformFamily):
         rate = check_rate(self.rate)
         interval, confidence = check_interval(rate, self.interval, self.confidence)
         set_checked(self, rate=rate, interval=interval, confidence=confidence)
-
-    @property
-    def doubt(self) -> Doubt:
-        if self.interval is None:
-            return Doubt((self,))
-        return Doubt(tuple(UniformNoise(rate) for rate in self.interval), confidence=self.confidence)
 
     @classmethod
     def other(cls, rate: float, k: int) -> "UniformNoise":

@@ -4,7 +4,6 @@ The alarm bets that numbers are too small; the wealth is divided among all point
 and among several stakes: docs/guarantees.md, M1.
 """
 
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -19,19 +18,20 @@ _EACH = ("bets", "growth", "lowest", "lowest_at", "lowest_total")  # of each sta
 
 
 class Alarm:
-    """A test of whether the mean of a sequence of numbers has fallen below a target.
+    """A test whether the mean of a sequence of numbers has fallen below a target.
 
-    The numbers are at most `high`. The probability of a false alarm at any time is at most `level`.
+    The numbers are at most `high`. The probability that a false alarm is ever raised is at most `level`.
 
     Attributes
     ----------
     n, total, wealth, highest : int, float, float, float
-        The number of numbers, and their sum; the wealth and its maximum, fixed at the alarm.
+        The number of numbers, and their sum; the wealth and its maximum, which no longer change after the
+        alarm.
     at : int or None
         The number of numbers at the alarm.
     since, before : int or None, float
-        The number of numbers after which the mean fell, estimated at the alarm, and their sum. It is the
-        beginning from which a bet would have grown most.
+        The estimated number of numbers before the mean fell, and their sum: a bet that begins there would
+        have grown most. Computed when the alarm is raised.
     """
 
     def __init__(self, target: float, high: float, level: float) -> None:
@@ -41,8 +41,8 @@ class Alarm:
         self.at: int | None = None
         self.since: int | None = None
         self.before = 0.0
-        # For each stake: the wealth; the logarithm of a bet from the beginning on; its minimum, the number of
-        # numbers there, and their sum.
+        # For each stake: the wealth; the logarithm of a bet that began with the first number; the minimum of
+        # this logarithm, and the number and the sum of the numbers until then.
         self._bets, self._growth, self._lowest, self._lowest_at, self._lowest_total = np.zeros((5, _STAKES))
 
     def play(self, numbers: Floats) -> None:
@@ -56,13 +56,11 @@ class Alarm:
 
     def _bet(self, numbers: Floats, totals: Floats) -> None:
         factors = 1 + self.stakes * (self.target - numbers)[:, None]
-        # The wealth kept for later beginnings. Each bet begins with the difference of two successive values.
+        # The wealth kept for bets that begin later. Each bet begins with the difference of successive values.
         kept = 1 / (1 + np.log(np.arange(self.n + 1.0, self.n + len(numbers) + 2)))
-        begun, path = (-np.diff(kept) / _STAKES).tolist(), np.empty_like(factors)
-        for stake, bet in enumerate(self._bets.tolist()):
-            steps = zip(begun, factors[:, stake].tolist(), strict=True)
-            bets = accumulate(steps, lambda bet, step: (bet + step[0]) * step[1], initial=bet)
-            path[:, stake] = list(bets)[1:]
+        path, bets = np.empty_like(factors), self._bets
+        for i, begun in enumerate((-np.diff(kept) / _STAKES).tolist()):
+            path[i] = bets = (bets + begun) * factors[i]
         wealth = path.sum(axis=1) + kept[1:]
         reached = np.flatnonzero(wealth >= 1 / self.level)
         last = len(numbers) - 1 if not len(reached) else int(reached[0])

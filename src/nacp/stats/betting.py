@@ -14,10 +14,10 @@ import numpy as np
 from nacp._types import Floats, Ints
 
 _ROWS = 256  # Bets are judged when stakes change, and after this number of points.
-# In standard errors: below the first a bet is given up, which is always safe; above the second its stake is
-# half of the one that would make wealth grow fastest.
+# In standard errors: below _HOPELESS a bet is given up, which is always valid; above _SURE its stake is half
+# of the one that would make wealth grow fastest.
 _HOPELESS, _SURE = -8.0, 5.0
-_RUINED = 1e-200  # A bet whose wealth falls below this is given up, too.
+_RUINED = 1e-200  # A bet whose wealth falls below this number is given up, too.
 # An interval has candidates at steps of less than 1/_GRID of 1/sqrt(n); a batch has at most _SHARES shares.
 _GRID, _SHARES = 16, 1 << 17
 # The hedged probability is tabulated from 2^-_OCTAVES on, at 2^_BITS places per octave.

@@ -51,6 +51,7 @@ def _integral(n: int, low: float, high: float, reached: float) -> float:
     return float(np.sum(np.diff(below) * tail[:-1]) + (reached - below[-1]) * tail[-1])
 
 
+@lru_cache(maxsize=256)
 def bernstein_excess(n: int, variance: float, width: float) -> float:
     """Return a d such that a last crossing of d has a mean of at least 0, by Bernstein's inequality.
 

@@ -1,4 +1,4 @@
-"""Points that come after a calibration: how they are opened, how their labels are wrong, and their shares."""
+"""Points that come after a calibration: their labels, their shares, and what a monitor keeps of them."""
 
 from __future__ import annotations
 
@@ -23,32 +23,36 @@ from nacp.noise import Noise, NoiseBasis, NoiseLike, Unsaid, basis_of, noise_for
 from nacp.points import Rows, check_given
 from nacp.sets import PredictionSets
 
-# In place of the true label of a point: it was not checked; it was, and could not be decided.
+# Codes in place of a true label: it was not checked, or the checker could not decide.
 NOT_CHECKED, UNDECIDED = -2, -1
 
 
 class Labelling(NamedTuple):
-    """How labels to come are wrong."""
+    """How later labels are wrong."""
 
-    noise: Noise | None  # None for labels that are right
-    basis: NoiseBasis | None  # what a model that was estimated rests on
-    known: bool  # whether the noise is known; if not, only checked labels are of use
+    noise: Noise | None  # None for correct labels
+    basis: NoiseBasis | None  # the conditions under which an estimated model holds
+    known: bool  # if the noise is not known, only checked labels are of use
 
     @classmethod
-    def of(cls, noise: NoiseLike | Unsaid, k: int, classes: Any, start: Calibration | None) -> Labelling:
-        """Return what `noise` states, or else what the calibration at the start was made with."""
+    def of(
+        cls, noise: NoiseLike | Unsaid | Labelling, k: int, classes: Any, start: Calibration | None
+    ) -> Labelling:
+        """Return what `noise` states; if it states nothing, the noise of the calibration at the start."""
+        if isinstance(noise, Labelling):  # from a file
+            return noise
         if not isinstance(noise, Unsaid):
             return cls(noise_for(noise, k, classes=classes), basis_of(noise), True)
-        if start is None:
+        if start is None or (start.noise is not None and start.noise.by_row):
             return cls(None, None, False)
         return cls(start.noise, start.noise_basis, start.checked is None)
 
 
 class Shares:
-    """The share of a point in the estimate at one threshold: at the most, where W is not known exactly.
+    """The shares of points in the coverage estimate, for given sets; upper bounds if W is not known exactly.
 
-    For an interval of rates that is the larger one of both ends, as a share is affine in rate / (1 - rate);
-    for a radius, ``radius osc_q(x)`` is added. The least and the greatest possible share are the `range`.
+    For an interval of rates, a share is the larger one of those at both ends, as it is affine in
+    ``rate / (1 - rate)``. For a radius, ``radius osc_q(x)`` is added. All possible shares lie in `range`.
     """
 
     def __init__(self, noise: Noise | None, k: int) -> None:
@@ -95,23 +99,23 @@ class Follower(ABC):
 
     @property
     def noise(self) -> Noise | None:
-        """How the labels to come are wrong; None if they are right, or not known."""
+        """How later labels are wrong; None if they are correct, or if that is not known."""
         return self._labelling.noise
 
     def update(self, probs: ArrayLike, labels: ArrayLike | None = None, *, clean: Any = None) -> None:
-        """Use the next points; if they are refused, nothing changes.
+        """Use the next points. If an argument is refused, nothing changes.
 
         Parameters
         ----------
         probs : array of shape (m, k)
-            Their class probabilities, as for `Calibration.predict_set`.
+            Class probabilities, as for `Calibration.predict_set`.
         labels : array of shape (m,) or (m, a), optional
-            Their noisy labels, as for `calibrate`. Without them only checked points are used.
+            Noisy labels, as for `calibrate`. Without them only checked points are used.
         clean : array of shape (m,) or pair (rows, labels), optional
-            The true labels of points that were checked, as for `calibrate`; they replace the noisy ones.
-            "?", where a label could not be decided, counts as a hit for a `Monitor`, which then raises no
-            alarm, and as a miss for an `OnlineCalibrator`. Which points are checked must not depend on their
-            noisy labels; those of a `Monitor` must be picked at random.
+            The true labels of checked points, as for `calibrate`; they replace the noisy ones. "?" marks a
+            label that could not be decided. It counts as a hit for a `Monitor`, so that it raises no alarm,
+            and as a miss for an `OnlineCalibrator`. Which points are checked must not depend on their noisy
+            labels; for a `Monitor` they must be picked at random.
         """
         rows, given, truth = self._open(probs, labels, clean)
         if not rows.n:
@@ -126,15 +130,15 @@ class Follower(ABC):
             self.checked += int(np.count_nonzero(truth != NOT_CHECKED))
 
     def _open(self, probs: Any, labels: Any, clean: Any) -> tuple[Rows, Ints | None, Ints]:
-        """Return rows, given labels, and true ones or the codes above; without labels, of checked points."""
+        """Return rows, given labels, and true labels or codes; without `labels`, of checked points only."""
         if labels is None and clean is None:
             raise InputError("labels", "or clean must be given: the points' noisy or checked labels")
         if labels is not None and not self._labelling.known:
             raise InputError(
                 "noise",
-                "is not known, and without it labels that were not checked say nothing",
-                remedy="pass noise= from the beginning (None for labels that are right), or the checked "
-                "labels alone, update(probs, clean=...)",
+                "is not known, so only checked labels can be used",
+                remedy="pass noise= from the beginning (None for correct labels), or the checked labels "
+                "alone, update(probs, clean=...)",
             )
         rows = self.calibration.open_rows(probs, least=0)
         n, k, classes = rows.n, self.calibration.k, self.calibration.classes
@@ -158,11 +162,12 @@ class Follower(ABC):
 
     @abstractmethod
     def _state(self) -> dict[str, Any]:
-        """Return what a file holds besides the calibration and the noise."""
+        """Return the state without the calibration and the noise, for a file."""
 
+    @classmethod
     @abstractmethod
-    def _restore(self, calibration: Calibration, labelling: Labelling, state: dict[str, Any]) -> None:
-        """Become what was saved."""
+    def _of_state(cls, calibration: Calibration, noise: Any, state: dict[str, Any]) -> Self:
+        """Return what was saved; `noise` is a `Labelling`."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state and the calibration to a JSON file, replaced if it exists; `load` reads it."""
@@ -182,19 +187,17 @@ class Follower(ABC):
         document = files.read_document(path, f"file of {cls.__name__}", (cls._format,), cls._version)
         with files.reading(path):
             calibration = files.calibration_of(document["calibration"], score)
-            found = cls.__new__(cls)
             stored, known = document["labelling"], check_flag("known", document["labelling"]["known"])
             noise = files.stored_noise(stored["noise"], calibration.k)
             labelling = Labelling(noise, files.stored_basis("basis", stored["basis"]), known)
-            found._restore(calibration, labelling, document)
-        return found
+            return cls._of_state(calibration, labelling, document)
 
 
 def refuse_groups(name: str, calibration: Any) -> None:
-    """Refuse a calibration that has several thresholds."""
+    """Refuse a calibration with several thresholds."""
     if isinstance(calibration, GroupedCalibration):
         raise InputError(
             name,
-            "has a threshold for each group, and one is followed here",
+            "has a threshold for each group, and only one can be followed",
             remedy=f"for groups of rows pass {name}.groups[...], and the points of that group",
         )

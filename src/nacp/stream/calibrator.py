@@ -1,13 +1,14 @@
-"""Calibrator: calibration from points that come in batches. It keeps tallies, which add up and subtract."""
+"""Calibrator: calibration from points that come in batches. It keeps tallies, which add and subtract."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy
 from threading import Lock
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,20 +33,26 @@ from nacp.scores import Score, ScoreLike, as_score
 _SETTINGS = ("k", "noise", "score", "classes", "normalize", "from_logits")
 _FORMAT, _VERSION = "nacp.calibrator", 1
 _ADDING = Lock()  # of all calibrators, as a lock of its own could not be copied with a calibrator
-_REQUIRED, _OPTIONAL = ("by_label", "cells", "hits", "pairs"), ("gains", "losses", "squares")
+_ARRAYS = ("by_label", "cells", "hits", "pairs", "gains", "losses", "squares")
+
+
+class _Options(TypedDict, total=False):
+    guarantee: str | Guarantee | None
+    delta: float | None
+    crossing: Rule
 
 
 class Calibrator:
-    """Calibrate from points that come in batches: nothing is kept that grows with their number.
+    """Calibrate from points that come in batches. Memory use does not grow with their number.
 
-    Thresholds are the same as those of `calibrate` to the last bit, in any batches; only that of "split" is
-    the next point of the grid, where `calibrate` has the score of a label itself. States of different points
-    add up, by ``+`` or `merge`, and can be subtracted again, by ``-``. Several threads may update.
+    Thresholds equal those of `calibrate` to the last bit, in batches of any size, with one exception: for
+    "split", `calibrate` returns the score of a label, and a `Calibrator` the next point of the grid. States
+    of different points are added by ``+`` or `merge`, and subtracted by ``-``. Several threads may update.
 
     Parameters
     ----------
     k : int, optional
-        The number of classes. By default that of the first batch.
+        The number of classes. By default that of `classes`, or of the columns of the first batch.
     noise, score, classes, normalize, from_logits
         As in `calibrate`. If the first batch is a table, its column names are the classes.
 
@@ -88,11 +95,14 @@ class Calibrator:
         self.from_logits = check_flag("from_logits", from_logits)
         self._counts: Chunk | None = None
         self._looks, self._looked_at = 0, 0  # how often `finish` found more points, and the last number
-        self._set_classes(0 if k is None else check_count("k", k, 2), classes)
+        if k is None:
+            self._set_classes(0 if classes is None else np.size(classes), classes)
+        else:
+            self._set_classes(check_count("k", k, 2), classes)
 
     def _set_classes(self, k: int, classes: Any) -> None:
         """Set what depends on the number of classes; it is 0 as long as it is not known."""
-        self.k, self.classes = k, check_classes(classes, k) if k else classes
+        self.k, self.classes = k, check_classes(classes, k)
         self.noise = noise_for(self._noise, k, classes=self.classes) if k else as_noise(self._noise)
         open_rows(np.empty((0, k or 2)), **self._options)  # refuses settings that exclude each other
         weights = weights_under(self.noise, k, several=False).values() if k else ()
@@ -124,13 +134,7 @@ class Calibrator:
             Their noisy labels, as in `calibrate`.
         """
         ready = self._for_batch(probs)
-        batch = ready._counted(probs, labels)
-        with _ADDING:
-            if ready is not self:
-                if self._counts is None and batch is not None:
-                    self._set_classes(ready.k, ready.classes)
-                self._check_same(ready)
-            self._counts = self._sum(self._counts, batch)
+        self.merge(ready._holding(ready._counted(probs, labels)))
 
     def _counted(self, probs: Any, labels: Any) -> Chunk | None:
         """Count points, those of a dask array where its chunks are; None if there are none."""
@@ -155,23 +159,9 @@ class Calibrator:
         }
 
     @overload
-    def finish(
-        self,
-        *,
-        alpha: float = ...,
-        guarantee: str | Guarantee | None = ...,
-        delta: float | None = ...,
-        crossing: Rule = ...,
-    ) -> Calibration: ...
+    def finish(self, *, alpha: float = ..., **options: Unpack[_Options]) -> Calibration: ...
     @overload
-    def finish(
-        self,
-        *,
-        alpha: Sequence[float],
-        guarantee: str | Guarantee | None = ...,
-        delta: float | None = ...,
-        crossing: Rule = ...,
-    ) -> list[Calibration]: ...
+    def finish(self, *, alpha: Sequence[float], **options: Unpack[_Options]) -> list[Calibration]: ...
     def finish(
         self,
         *,
@@ -198,8 +188,7 @@ class Calibrator:
         check_choice("crossing", crossing, RULES)
         counts = self._counts
         if counts is None:
-            problem = "has not come: there is no point to calibrate with"
-            raise InputError("probs", problem, remedy="call update first")
+            raise InputError("probs", "has no points yet", remedy="call update first")
         several = counts.several is not None
         chosen = chosen_guarantee(guarantee, delta, self.noise, again=False, several=several)
         chosen.check_applies(self.noise, crossing)
@@ -236,8 +225,15 @@ class Calibrator:
 
     def __add__(self, other: Calibrator) -> Calibrator:
         self._check_same(other)
-        base = self if other._counts is None or self._counts is not None else other
-        return base._holding(base._sum(self._counts, other._counts))
+        ours, theirs = self._counts, other._counts
+        if theirs is None:
+            return self._holding(ours)
+        if ours is None:
+            return other._holding(theirs)
+        most, found = self._most_points(ours), ours + theirs
+        if found.n > most:
+            raise InputError("probs", f"must have at most {most:,} rows in all, so that all sums are exact")
+        return self._holding(found)
 
     def __radd__(self, other: object) -> Calibrator:
         # Python's sum() begins with 0.
@@ -250,23 +246,12 @@ class Calibrator:
             return self._holding(ours)
         found = None
         if ours is not None:
-            _check_alike(ours, theirs)
             with suppress(InputError):
                 found = ours - theirs
         if found is None or not self._possible(found):
             problem = "holds points that were never added, so they cannot be taken away"
             raise InputError("other", problem, found=f"{theirs.n:,} points")
         return self._holding(found if found.n else None)
-
-    def _sum(self, ours: Chunk | None, theirs: Chunk | None) -> Chunk | None:
-        if ours is None or theirs is None:
-            return ours or theirs
-        _check_alike(ours, theirs)
-        most, found = self._most_points(ours), ours + theirs
-        if found.n > most:
-            problem = f"has come with more than {most:,} points in all, up to which all sums are exact"
-            raise InputError("probs", problem)
-        return found
 
     def _most_points(self, counts: Chunk) -> int:
         """Return the number of points up to which no sum of whole numbers can overflow."""
@@ -288,8 +273,16 @@ class Calibrator:
         for name in _SETTINGS:
             ours, theirs = getattr(self, name), getattr(other, name)
             empty = (self._counts is None and not ours) or (other._counts is None and not theirs)
-            if ours != theirs and not (empty and name in ("k", "classes")):
+            if ours is not theirs and ours != theirs and not (empty and name in ("k", "classes")):
                 raise InputError("other", f"must have the same {name}, {ours!r}", found=repr(theirs))
+        if self._counts is None or other._counts is None:
+            return
+        if (self._counts.several is None) != (other._counts.several is None):
+            each = "one label" if self._counts.several is None else "several labels"
+            raise InputError("labels", f"must have {each} for each point, as before")
+        given, found = self._counts.widths.given, other._counts.widths.given
+        if given != found:
+            raise InputError("probs", f"must be {given}, as the points before were", found=found)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Calibrator) and all(
@@ -302,23 +295,21 @@ class Calibrator:
         return f"Calibrator({self.k}, noise={self.noise!r}, score={self.score!r}, n={self.n:,})"
 
     def save(self, path: files.File) -> None:
-        """Write the state to a file, which is replaced if it exists; `Calibrator.load` reads it.
-
-        The file holds a line of JSON, whole numbers, and a checksum, and no pickle.
-        """
+        """Write the state to a JSON file, which is replaced if it exists; `Calibrator.load` reads it."""
         if not self.k:
             raise InputError("k", "is not known before the first batch", remedy="pass k=")
         files.check_storable(self.classes)
-        values = {name: files.plain(getattr(self, name)) for name in _SETTINGS}
-        values |= {"noise_basis": files.plain(self._basis), "grid": _grid_digest(), "n": self.n}
-        values["looks"] = [self._looks, self._looked_at]
-        arrays, counts = dict[str, Ints](), self._counts
+        counts = self._counts  # once: other threads may update
+        document = {"format": _FORMAT, "version": _VERSION, "grid": _grid_digest()}
+        document |= {name: files.plain(getattr(self, name)) for name in _SETTINGS}
+        document |= {"noise_basis": files.plain(self._basis), "looks": [self._looks, self._looked_at]}
+        document["n"] = 0 if counts is None else counts.n
         if counts is not None:
-            values |= {"several": counts.several is not None, "widths": counts.widths}
-            for i, tally in enumerate(counts.tallies):
-                kept = {f"{name} {i}": getattr(tally, name) for name in (*_REQUIRED, *_OPTIONAL)}
-                arrays |= {name: each for name, each in kept.items() if each is not None}
-        files.write_numbers(path, {"format": _FORMAT, "version": _VERSION} | values, arrays)
+            document |= {"several": counts.several is not None, "widths": counts.widths}
+            document["tallies"] = [
+                {name: _packed(getattr(tally, name)) for name in _ARRAYS} for tally in counts.tallies
+            ]
+        files.write_document(path, document)
 
     @classmethod
     def load(cls, path: files.File, *, score: Score | Callable[..., Any] | None = None) -> Calibrator:
@@ -326,13 +317,11 @@ class Calibrator:
 
         Nothing in the file is executed. A custom score is not in the file: pass its function as `score`.
         """
-        document, arrays = files.read_numbers(path, "file of a Calibrator", (_FORMAT,), _VERSION)
+        document = files.read_document(path, "file of a Calibrator", (_FORMAT,), _VERSION)
         with files.reading(path):
             k = files.stored_k(document["k"])
-            noise, score = (
-                files.stored_noise(document["noise"], k),
-                files.stored_score(dict(document["score"]), score),
-            )
+            noise = files.stored_noise(document["noise"], k)
+            score = files.stored_score(dict(document["score"]), score)
             options = {name: document[name] for name in ("classes", "normalize", "from_logits")}
             found = cls(k, noise=noise, score=score, **options)
             found._basis = files.stored_basis("noise_basis", document["noise_basis"])
@@ -340,19 +329,19 @@ class Calibrator:
                 remedy = "count the points again, or use the version that wrote it"
                 raise InputError("grid", "is not that of this nacp", remedy=remedy)
             if document["n"]:
-                found._counts = found._stored_counts(document, arrays)
+                found._counts = found._stored_counts(document)
             found._looks, found._looked_at = (check_count("looks", each) for each in document["looks"])
         return found
 
-    def _stored_counts(self, document: dict[str, Any], arrays: dict[str, Any]) -> Chunk:
+    def _stored_counts(self, document: dict[str, Any]) -> Chunk:
         """Return the counts in a file; refuse those that do not have the form of any points' counts."""
         n, several = check_count("n", document["n"], 1), check_flag("several", document["several"])
         widths = files.stored_widths("widths", document["widths"])
-        tallies, part = [], PART if several else 1.0
-        for i, weights in enumerate(weights_under(self.noise, self.k, several).values()):
-            counted = {name: arrays[f"{name} {i}"] for name in _REQUIRED}
-            counted |= {name: arrays.get(f"{name} {i}") for name in _OPTIONAL}
-            tallies.append(Tally(n, self.k, **counted, unit=weights.unit, part=part))
+        models, part = weights_under(self.noise, self.k, several).values(), PART if several else 1.0
+        tallies = []
+        for stored, weights in zip(document["tallies"], models, strict=True):
+            arrays: dict[str, Any] = {name: _unpacked(stored[name]) for name in _ARRAYS}
+            tallies.append(Tally(n, self.k, **arrays, unit=weights.unit, part=part))
         if widths is not None:
             counts = Chunk(tallies, widths, int(tallies[0].hits.sum()) if several else None)
             if self._possible(counts) and n <= self._most_points(counts):
@@ -360,14 +349,15 @@ class Calibrator:
         raise InputError("counts", "are not those of any points")
 
 
-def _check_alike(ours: Chunk, theirs: Chunk) -> None:
-    """Refuse counts of points that were given in another form."""
-    if (ours.several is None) != (theirs.several is None):
-        each = "one label" if ours.several is None else "several labels"
-        raise InputError("labels", f"must have {each} for each point, as before")
-    if ours.widths.given != theirs.widths.given:
-        problem = f"must be {ours.widths.given}, as the points before were"
-        raise InputError("probs", problem, found=theirs.widths.given)
+def _packed(numbers: Ints | None) -> str | None:
+    """Return whole numbers as text that JSON can hold."""
+    return None if numbers is None else base64.b64encode(numbers.astype("<i8").tobytes()).decode()
+
+
+def _unpacked(text: str | None) -> Ints | None:
+    if text is None:
+        return None
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<i8").astype(np.int64)
 
 
 def _grid_digest() -> str:

@@ -1,4 +1,4 @@
-"""Monitor: an alarm when the coverage of a calibration's sets has fallen, from noisy or checked labels."""
+"""Monitor: an alarm if the coverage of prediction sets has fallen, from noisy or checked labels."""
 
 from __future__ import annotations
 
@@ -21,39 +21,41 @@ _FOUND = ("n", "checked", "alarm", "raised_at", "since", "wealth", "p_value", "c
 
 
 class Monitor(Follower):
-    """Watches whether the sets of a calibration still cover, from labels that come later.
+    """An alarm if the sets of a calibration no longer cover, from labels that come later.
 
-    An alarm says that the clean coverage has fallen below 1 - alpha. Points must come in their order, in
-    batches of any size. The state does not grow with their number. Proof: docs/guarantees.md, M1.
+    The alarm says that the clean coverage has fallen below 1 - alpha. Points must be passed in their order,
+    in batches of any size. Memory use does not grow with their number. Proof: docs/guarantees.md, M1.
 
     Parameters
     ----------
     calibration : Calibration
         The calibration whose sets are watched.
     noise : float, array of shape (k, k), noise model or None, optional
-        How the labels to come are wrong; by default as those that calibrated. Needed after a calibration from
-        checked labels, unless all labels to come are checked. ``None`` takes them as they are.
+        How later labels are wrong; by default as in the calibration. Required after a calibration from
+        checked labels or with ``noise_groups``, unless all later labels are checked. ``None`` means that they
+        are correct.
     false_alarm : float, default=0.01
-        The probability with which a false alarm is *ever* raised, at the most, however often one looks.
+        The largest probability that a false alarm is *ever* raised, however often you look.
     target : float, optional
-        The coverage to watch for, by default 1 - alpha. After a promise on average over calibration sets
-        ("expected", "split", "none"), watch for somewhat less.
+        The coverage below which the alarm is raised, by default 1 - alpha. Pass a slightly smaller number if
+        the promise is on average over calibration sets ("expected", "split", "none").
 
     Attributes
     ----------
     n, checked : int
-        How many points were used, and of how many of these the label was checked.
+        The number of points that were used, and of those whose label was checked.
     alarm : bool
-        Whether coverage has fallen. An alarm stays; sets that are calibrated anew need a new monitor.
+        Whether coverage has fallen. It stays true; a new calibration needs a new monitor.
     raised_at, since : int or None
-        After how many points the alarm was raised; and coverage fell, by an estimate made at the alarm.
+        The number of points after which the alarm was raised; and the number after which coverage fell, an
+        estimate that is made when the alarm is raised.
     wealth : float
-        The wealth of a gambler who began with 1 and bets that coverage has fallen; fixed at the alarm.
+        The wealth of a gambler who starts with 1 and bets that coverage has fallen; fixed at the alarm.
     p_value : float
-        1 over the highest wealth so far; valid at any time.
+        1 divided by the highest wealth so far; valid at any time.
     coverage, coverage_since : float or None
-        Estimates of the clean coverage of all points, and of those after `since`. The second one is biased
-        downwards, as `since` was chosen for a low coverage after it.
+        Estimates of the clean coverage of all points, and of those after `since`. The latter is biased
+        downwards, as `since` is chosen so that the coverage after it is low.
 
     See Also
     --------
@@ -98,15 +100,9 @@ class Monitor(Follower):
             problem = "has an infinite threshold: its sets hold all classes, so their coverage cannot fall"
             raise InputError("calibration", problem)
         labelling = Labelling.of(noise, calibration.k, calibration.classes, calibration)
-        target = 1 - calibration.alpha if target is None else target
-        self._prepare(calibration, labelling, false_alarm, target)
-
-    def _prepare(
-        self, calibration: Calibration, labelling: Labelling, false_alarm: float, target: float
-    ) -> None:
         self._follow(calibration, labelling)
         self.false_alarm = check_fraction("false_alarm", false_alarm)
-        self.target = check_fraction("target", target)
+        self.target = check_fraction("target", 1 - calibration.alpha if target is None else target)
         self._show(Alarm(self.target, self._shares.range[1], self.false_alarm))
 
     def _use(self, shares: Floats) -> None:
@@ -154,11 +150,13 @@ class Monitor(Follower):
         kept = {name: getattr(self, name) for name in ("false_alarm", "target", "checked")}
         return kept | {"state": self._alarm.to_dict()}
 
-    def _restore(self, calibration: Calibration, labelling: Labelling, state: dict[str, Any]) -> None:
-        self._prepare(calibration, labelling, state["false_alarm"], state["target"])
-        self.checked = check_count("checked", state["checked"])
-        self._alarm.restore(state["state"])
-        self._show(self._alarm)
+    @classmethod
+    def _of_state(cls, calibration: Calibration, noise: Any, state: dict[str, Any]) -> Monitor:
+        found = cls(calibration, noise=noise, false_alarm=state["false_alarm"], target=state["target"])
+        found.checked = check_count("checked", state["checked"])
+        found._alarm.restore(state["state"])
+        found._show(found._alarm)
+        return found
 
     def __repr__(self) -> str:
         return f"Monitor(n={self.n}, alarm={self.alarm}, p_value={self.p_value:.3g})"

@@ -23,8 +23,8 @@ from nacp.sets import PredictionSets
 from nacp.stream.arrivals import Follower, Labelling, refuse_groups
 from nacp.wrapping import counted, wrapped
 
-# By default a threshold remembers about this number of points without noise, if a calibration tells how
-# scores are spread; otherwise a point moves it by at most this part of the span of all scores.
+# The default rate: without noise a threshold remembers about _MEMORY points, if a calibration shows how
+# scores are spread; otherwise a point moves it by at most the part _STEP of the span of all scores.
 _MEMORY, _STEP = 500, 0.01
 
 
@@ -36,20 +36,20 @@ class OnlineCalibrator(Follower):
     the pinball loss [1]_, for any noise matrix. Nothing is assumed about the points: they may drift, or be
     chosen by an adversary.
 
-    It keeps the coverage of the true label near 1 - alpha *on average over all labelled points so far*: see
-    `bound`. The sets of the points of one `update` must come from `predict_set` after the one before.
+    The coverage of the true label stays near 1 - alpha *on average over all labelled points so far*: see
+    `bound`. The sets of each batch must be made by `predict_set` after the `update` of the batch before it.
 
     Parameters
     ----------
     k : int, optional
-        The number of classes. Where `start` is a calibration, this and its other settings are taken from it.
+        The number of classes. If `start` is a calibration, this and the other settings are taken from it.
     noise : float, array of shape (k, k), noise model or None
-        How the labels are wrong, known exactly; ``None`` takes them as they are. May be left out if `start`
-        is a calibration with a noise model, or if all labels will be checked ones.
+        How the labels are wrong, known exactly; ``None`` means that they are correct. Optional if `start` is
+        a calibration with a noise model for all rows, or if all labels will be checked ones.
     score : str, score or callable, optional
         As in `calibrate`, by default "hps".
     alpha : float, optional
-        The sets are to contain the true class 1 - alpha of the time; by default 0.1.
+        The share of true labels that the sets may miss; by default 0.1.
     rate : float, optional
         How far a point moves the threshold, in units of the score. A larger rate follows faster, and
         fluctuates more. By default ``d / (500 w**2)``, where w is the width of the range of shares, and d how
@@ -60,22 +60,22 @@ class OnlineCalibrator(Follower):
     decay : float, default=0.0
         After n points the rate is ``rate / n**decay``; more than 0 is for data that do not drift.
     start : Calibration or float, optional
-        The first threshold. By default the highest possible score: sets hold all classes at first.
+        The first threshold. By default the highest possible score, so that sets hold all classes at first.
     classes, normalize, from_logits
         As in `calibrate`; only if `start` is not a calibration.
 
     Attributes
     ----------
     threshold : float
-        The current threshold, on the scale of the score; it may lie beyond all scores.
+        The current threshold, on the scale of the score; it may lie outside of the span of scores.
     n, checked : int
-        The number of points, and of those whose label was checked.
+        The number of points that were used, and of those whose label was checked.
     coverage : float or None
         The mean share of the points at the thresholds of their batches: an estimate of the coverage so far.
 
     See Also
     --------
-    Monitor : An alarm that a threshold that stays where it is covers too little.
+    Monitor : An alarm if a fixed threshold covers too little.
 
     References
     ----------
@@ -118,22 +118,15 @@ class OnlineCalibrator(Follower):
         refuse_groups("start", start)
         given = {"k": k, "score": None if score is None else as_score(score), "classes": classes}
         given |= {"normalize": normalize or None, "from_logits": from_logits or None}
-        known, spread = start if isinstance(start, Calibration) else None, None
+        known = start if isinstance(start, Calibration) else None
         calibration = _without_calibration(start, given) if known is None else _checked(known, given)
         if alpha is not None:
             calibration = replace(calibration, alpha=check_fraction("alpha", alpha))
-        if known is not None:
-            spread = _spread_around(known, calibration.alpha)
+        spread = None if known is None else _spread_around(known, calibration.alpha)
         labelling = Labelling.of(noise, calibration.k, calibration.classes, known)
-        self._prepare(calibration, labelling, rate, decay, spread)
-
-    def _prepare(
-        self, calibration: Calibration, labelling: Labelling, rate: Any, decay: Any, spread: float | None
-    ) -> None:
-        noise = labelling.noise
-        if noise is not None and not noise.doubt.exact:
+        if labelling.noise is not None and not labelling.noise.doubt.exact:
             problem = "must be known exactly, without an interval or a radius"
-            raise InputError("noise", problem, found=repr(noise))
+            raise InputError("noise", problem, found=repr(labelling.noise))
         self._follow(calibration, labelling)  # it says how rows are read; the current threshold is _q
         self.range = self._shares.range
         self._width, (low, high) = self.range[1] - self.range[0], calibration.score.span
@@ -152,7 +145,7 @@ class OnlineCalibrator(Follower):
 
     @property
     def alpha(self) -> float:
-        """The share of points that the sets are to miss, on average."""
+        """The share of true labels that the sets may miss, on average."""
         return self.calibration.alpha
 
     @property
@@ -242,13 +235,16 @@ class OnlineCalibrator(Follower):
         kept |= {"native_threshold": self._q, "total": self._total, "largest": self._largest}
         return kept | {"reach": plain(self._reach)}
 
-    def _restore(self, calibration: Calibration, labelling: Labelling, state: dict[str, Any]) -> None:
-        self._prepare(calibration, labelling, check_finite("rate", state["rate"]), state["decay"], None)
-        self._q = check_finite("native_threshold", state["native_threshold"])
-        self._total = check_finite("total", state["total"])
-        self._reach = number("reach", state["reach"])
+    @classmethod
+    def _of_state(cls, calibration: Calibration, noise: Any, state: dict[str, Any]) -> OnlineCalibrator:
+        rate = check_finite("rate", state["rate"])
+        found = cls(start=calibration, noise=noise, rate=rate, decay=state["decay"])
+        found._q = check_finite("native_threshold", state["native_threshold"])
+        found._total = check_finite("total", state["total"])
+        found._reach = number("reach", state["reach"])
         counts = (check_count(name, state[name]) for name in ("n", "checked", "largest"))
-        self.n, self.checked, self._largest = counts
+        found.n, found.checked, found._largest = counts
+        return found
 
     def __repr__(self) -> str:
         return f"OnlineCalibrator(n={self.n}, threshold={self.threshold:.6g}, rate={self.rate:.3g})"
@@ -267,10 +263,10 @@ class OnlineCalibrator(Follower):
 
 
 def _checked(start: Calibration, given: dict[str, Any]) -> Calibration:
-    """Return how a calibration reads rows; refuse settings that differ from its own."""
+    """Return the calibration at the start without its tally; refuse settings that differ from its own."""
     if not math.isfinite(start.native_threshold):
         raise InputError("start", "has an infinite threshold", remedy="pass a threshold to start from")
-    for name, value in given.items():
+    for name, value in (given | {"classes": check_classes(given["classes"], start.k)}).items():
         own = getattr(start, name)
         if value is not None and value != own:
             raise InputError(name, f"must be {own!r}, as in the calibration at the start", found=repr(value))
@@ -278,7 +274,7 @@ def _checked(start: Calibration, given: dict[str, Any]) -> Calibration:
 
 
 def _without_calibration(start: Any, given: dict[str, Any]) -> Calibration:
-    """Return how rows are to be read where there is no calibration."""
+    """Return a calibration that was not made from points; it says how rows are read."""
     if given["k"] is None:
         raise InputError("k", "must be given: the number of classes", remedy="or pass start=, a calibration")
     k, score = check_count("k", given["k"], 2), given["score"] or as_score("hps")
@@ -297,7 +293,7 @@ def _without_calibration(start: Any, given: dict[str, Any]) -> Calibration:
 
 
 def _spread_around(calibration: Calibration, alpha: float) -> float | None:
-    """Return how much a threshold rises for the coverage to rise by 1, around 1 - alpha, if that is known."""
+    """Return the rise of the threshold per unit of coverage, around 1 - alpha; None if it is not known."""
     if calibration.tally is None or calibration.checked is not None:
         return None
     curve = calibration.curve
