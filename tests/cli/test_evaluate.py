@@ -1,5 +1,7 @@
 """``nacp evaluate``: the verdict first, from true, noisy or partly checked labels."""
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,38 @@ def test_too_few_or_too_many_labels_get_a_sentence():
     evaluate = ("evaluate", "cal.json", "probs.npy")
     assert "give LABELS, or --clean" in done(*evaluate, code=2)
     assert "has no effect" in done(*evaluate, "noisy.npy", "--noise", "0.3", "--clean", "checked.csv", code=2)
+
+
+def fill(rows):
+    """Fill in the true labels of some rows in what `nacp audit choose` wrote."""
+    with open("to-check.csv", newline="") as file:
+        header, *lines = csv.reader(file)
+    for line in lines:
+        line[header.index("checked")] = TRUE[TEST][int(line[0])] if int(line[0]) in rows else ""
+    write("filled.csv", [header, *lines])
+
+
+def test_chosen_checks_are_weighted_as_by_the_function():
+    points = ("probs.npy", "noisy.npy")
+    done("audit", "choose", *points, "--budget", "200")
+    plan = nacp.choose_audit(PROBS[TEST], NOISY[TEST], budget=200)
+    fill(plan.rows)
+    given = {"clean": (plan.rows, TRUE[TEST][plan.rows]), "audit": plan}
+    wanted = nacp.evaluate(sets(), None, **given)
+    assert wanted.coverage != nacp.evaluate(sets(), None, clean=given["clean"]).coverage
+    audit = ("--audit", "filled.csv")
+    found = printed_json("evaluate", "cal.json", *points, *audit, code=None)
+    assert found["coverage_interval"] == list(wanted.coverage_interval)
+    assert found["verdict"]["basis"] == wanted.basis == "200 checked labels of an audit plan"
+    for words, arguments in {
+        "LABELS must be given: the audit was chosen by them": ["probs.npy", *audit],
+        "plan.json was chosen from other points than these": ["probs.npy", "true.npy", *audit],
+        "--noise has no effect": [*points, *audit, "--noise", "0.3"],
+    }.items():
+        assert words in done("evaluate", "cal.json", *arguments, code=2)
+    for command in (["calibrate"], ["evaluate", "cal.json"], ["diagnose", "cal.json"]):
+        fill(plan.rows)
+        assert "give one of them" in done(*command, *points, *audit, "--clean", "checked.csv", code=2)
+        fill(plan.rows[~plan.outside])
+        said = done(*command, *points, *audit, code=2)
+        assert "filled.csv has no label of a point that lies outside" in said

@@ -175,6 +175,8 @@ def example_block(*examples: str) -> str:
 
 def _name(argument: str, ctx: Any) -> str:
     """Return the file that was given for an argument of a function, or its option."""
+    if argument == "clean" and ctx.params.get("audit"):
+        return str(ctx.params["audit"])  # which holds the checked labels
     parameters = {each.name: each for each in ctx.command.params}
     parameter = parameters.get(argument) or parameters.get(_CALLED.get(argument))
     if parameter is None:
@@ -184,7 +186,7 @@ def _name(argument: str, ctx: Any) -> str:
     value = ctx.params[parameter.name]
     if isinstance(value, str | Path):
         return "standard input" if value == STDIN else str(value)
-    return str(parameter.metavar)
+    return str(parameter.metavar).strip("[]")
 
 
 def _end(sentence: str) -> NoReturn:

@@ -8,9 +8,8 @@ import typer
 import nacp
 from nacp.advice.diagnosis import Diagnosis, GroupedDiagnosis
 from nacp.cli import options
-from nacp.cli.audit_table import read_audit
+from nacp.cli.audit_table import read_checked
 from nacp.cli.commands import FAILED, command
-from nacp.cli.inputs import read_points
 from nacp.cli.terminal import progress_of, show
 from nacp.wrapping import on_one_line
 
@@ -41,15 +40,10 @@ def diagnose_command(
     """
     cal: Any = nacp.load(calibration)
     with progress_of(f"reading {probs}") as say:
-        more: dict[str, Any] = {"clean": clean, "groups": groups, "id": id, "drop": drop_unlabelled}
-        points = read_points(probs, labels, like=cal, **more)
-        given: dict[str, Any] = {"level": level, "groups": points.groups, "clean": points.clean}
-        if audit is not None:
-            given["audit"], given["clean"] = read_audit(
-                audit, points, normalize=cal.normalize, from_logits=cal.from_logits
-            )
+        more: dict[str, Any] = {"groups": groups, "id": id, "drop": drop_unlabelled}
+        points, given = read_checked(probs, labels, clean=clean, audit=audit, known=cal, like=cal, **more)
         say("diagnosing")
-        found = nacp.diagnose(cal, points.probs, points.labels, **given)
+        found = nacp.diagnose(cal, points.probs, points.labels, level=level, groups=points.groups, **given)
     if isinstance(found, GroupedDiagnosis):
         results = [{"group": name} | _described(each) for name, each in found.diagnoses.items()]
         document = {"rejected": found.rejected, "level": level, "groups": results}

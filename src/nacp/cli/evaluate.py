@@ -10,8 +10,8 @@ import typer
 
 import nacp
 from nacp.cli import options
+from nacp.cli.audit_table import read_checked
 from nacp.cli.commands import FAILED, command
-from nacp.cli.inputs import read_points
 from nacp.cli.models import NoiseOptions
 from nacp.cli.predict import places_of, predict_blocks, repeat_warnings
 from nacp.cli.terminal import progress_of, show
@@ -42,6 +42,7 @@ _MEANINGS = {
     "nacp evaluate cal.json test.csv test.csv:truth --groups test.csv:hospital",
     "nacp evaluate cal.json test.npy noisy.npy --noise 0.2",
     "nacp evaluate cal.json test.csv --clean test.csv:checked",
+    "nacp evaluate cal.json test.csv noisy.csv --audit to-check.csv",
 )
 def evaluate_command(
     calibration: options.Cal,
@@ -50,10 +51,11 @@ def evaluate_command(
     labels: Annotated[
         str | None,
         typer.Argument(
-            metavar="[LABELS]", help="True labels, or noisy ones with --noise: labels.csv:column."
+            metavar="[LABELS]", help="True labels, or noisy ones with --noise or --audit: labels.csv:column."
         ),
     ] = None,
     clean: options.Clean = None,
+    audit: options.Audit = None,
     allow_empty: options.AllowEmpty = True,
     id: options.Id = None,
     groups: Annotated[
@@ -63,9 +65,11 @@ def evaluate_command(
 ) -> None:
     """Measure the sets on test points, and say whether the promise was kept.
 
-    Without --noise and --clean the labels are taken as true. With
-    --clean, coverage is measured on the checked points alone, and
-    LABELS may be left out.
+    Without --noise, --clean and --audit the labels are taken as true.
+    With --clean, coverage is measured on the checked points alone, and
+    LABELS may be left out. With --audit each checked point counts for
+    those that it stands for; LABELS are those that the audit was chosen
+    by, and the points must not be those of the calibration.
 
     A promise for nearly all calibration sets (pac, binomial, nacp) fails
     if the 95% interval of the coverage of these sets lies below
@@ -79,8 +83,9 @@ def evaluate_command(
     repeat_warnings(cal)
     with progress_of(f"reading {probs}"):
         noise = model.read_noise(cal.k, cal.classes, optional=True, labels=labels or "")
-        are_true = noise is UNSAID and clean is None
-        points = read_points(probs, labels, like=cal, clean=clean, groups=groups, id=id, true=are_true)
+        more: dict[str, Any] = {"clean": clean, "audit": audit, "groups": groups, "id": id}
+        more["true"] = noise is UNSAID and clean is audit is None
+        points, given = read_checked(probs, labels, known=cal, like=cal, **more)
         matrix, true = points.probs, None if labels is None else points.labels
         places = places_of(cal, points.groups, groups) if isinstance(cal, nacp.GroupedCalibration) else None
         measured: Any = points.groups
@@ -88,7 +93,7 @@ def evaluate_command(
             measured = np.array(cal.names, dtype=object)[places]
         elif isinstance(cal, nacp.GroupedCalibration):
             measured = cal.class_groups
-    given = {"noise": None if noise is UNSAID else noise, "clean": points.clean, "groups": measured}
+    given |= {"noise": None if noise is UNSAID else noise, "groups": measured}
     blocks = (sets for _, _, sets in predict_blocks(cal, matrix, allow_empty, places, "evaluating"))
     result = evaluated(blocks, true, len(matrix), cal.k, cal.classes, cal.alpha, **given)
     verdict = nacp.judge(cal, result)

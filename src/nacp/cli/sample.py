@@ -7,7 +7,7 @@ import typer
 
 from nacp.calibration import Calibration
 from nacp.cli import options
-from nacp.cli.audit_table import read_audit
+from nacp.cli.audit_table import read_checked
 from nacp.cli.inputs import Points, read_points
 from nacp.cli.models import NoiseOptions
 from nacp.coverage.curve import Rule
@@ -33,11 +33,14 @@ class PointFiles(PointOptions):
     probs: options.Probs
     labels: options.Labels
 
-    def read(self, **known: Any) -> tuple[Points, dict[str, Any]]:
+    def read(
+        self, clean: str | None = None, audit: str | None = None, **known: Any
+    ) -> tuple[Points, dict[str, Any]]:
         """Read the points; return them, and the arguments of functions in Python that the options give."""
-        found = read_points(self.probs, self.labels, names=self.classes, id=self.id, **known)
-        given = {"classes": found.classes, "normalize": self.normalize, "from_logits": self.from_logits}
-        return found, given
+        more = {"names": self.classes, "id": self.id} | known
+        found, given = read_checked(self.probs, self.labels, clean=clean, audit=audit, known=self, **more)
+        options = {"classes": found.classes, "normalize": self.normalize, "from_logits": self.from_logits}
+        return found, options | given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,17 +69,10 @@ class Sample(PointFiles, SampleOptions):
 
         With a calibration, its classes are those of the points.
         """
-        if self.audit is not None and self.clean is not None:
-            raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
-        found, given = self.read(clean=self.clean, groups=groups, drop=self.drop_unlabelled, like=cal)
+        found, given = self.read(self.clean, self.audit, groups=groups, drop=self.drop_unlabelled, like=cal)
         optional = any(each is not None for each in (self.clean, self.audit, cal))
         given["noise"] = self.read_noise(found.k, found.classes, optional=optional, labels=self.labels)
         given["random_state"] = self.random_state
-        given["clean"] = found.clean
-        if self.audit is not None:
-            given["audit"], given["clean"] = read_audit(
-                self.audit, found, normalize=self.normalize, from_logits=self.from_logits
-            )
         if groups is not None:
             given["groups"] = found.groups
         return found, given
