@@ -95,9 +95,9 @@ def annotators_command(
     and goes with the noise model; vote is what most said and checked is the
     truth where it is known, for labels.csv:vote --clean labels.csv:checked.
     """
-    check_output(str(out), inputs=(labels, classes, items))
+    check_output(str(out))
     if labels_out is not None:
-        check_output(str(labels_out), (".npz", ".csv"), (labels, classes, items, str(out)))
+        check_output(str(labels_out), (".npz", ".csv"))
     with progress_of(f"reading {labels}") as say:
         names: Any = None if classes is None else read_class_list(classes)
         if names is not None and k not in (None, len(names)):

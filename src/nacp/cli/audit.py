@@ -74,10 +74,9 @@ def choose_command(
     --looks, fill in the table from the top, and calibrate after a whole look.
     Keep the plan, which is written beside the table: to-check.plan.json.
     """
-    inputs = (points.probs, points.labels, noise.noise, points.classes, items)
     studio = to == "label-studio"
     out = out or Path("to-check.json" if studio else "to-check.csv")
-    check_output(str(out), (".json",) if studio else (".csv",), inputs)
+    check_output(str(out), (".json",) if studio else (".csv",))
     with progress_of(f"reading {points.probs}"):
         read, given = points.read()
         n, k = read.probs.shape

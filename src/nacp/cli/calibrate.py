@@ -42,7 +42,7 @@ def calibrate_command(
     labels contradict the noise model or do not fit the rows (the
     calibration is written all the same, and keeps the warning).
     """
-    check_output(str(out), inputs=sample.files)
+    check_output(str(out))
     with progress_of(f"reading {sample.probs}"):
         points, given = sample.open(target.groups)
         given |= target.arguments()

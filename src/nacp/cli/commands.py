@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from _nacp_command import begin
 from nacp.cli.formats import STDIN
+from nacp.cli.outputs import NAMES
 from nacp.cli.terminal import SETTINGS, STDOUT, Settings, complain, complain_of_warning, discard, printing
 from nacp.errors import InputError
 
@@ -148,6 +149,8 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., None]:
     }
 
     def run(**given: Any) -> None:
+        values = [*given.values(), *given.get("files", ())]
+        NAMES.set([str(each) for each in values if isinstance(each, str | Path)])
         for name, group in (groups | {"settings": Settings}).items():
             options = [each.name for each in fields(group) if each.name in given]
             given[name] = group(**{each: given.pop(each) for each in options})

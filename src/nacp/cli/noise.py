@@ -53,7 +53,7 @@ def audit_command(
     out: options.EstimateOut = options.ESTIMATE,
 ) -> None:
     """From a sample whose labels were checked. If they are calibration points: nacp calibrate --clean."""
-    check_output(str(out), inputs=(noisy, clean, classes, groups))
+    check_output(str(out))
     with progress_of(f"reading {noisy}") as say:
         names = None if classes is None else read_class_list(classes)
         labels, true, number = read_pairs(noisy, clean, names, id)
@@ -85,7 +85,7 @@ def model_command(
     out: options.EstimateOut = options.ESTIMATE,
 ) -> None:
     """From the classifier's probabilities alone: likelihood; the weakest source."""
-    check_output(str(out), inputs=(points.probs, points.labels, points.classes))
+    check_output(str(out))
     with progress_of(f"reading {points.probs}") as say:
         read, given = points.read()
         say("estimating")

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from contextvars import ContextVar
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
@@ -21,6 +22,9 @@ from nacp.errors import InputError
 from nacp.files import write_whole
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.sets import PredictionSets
+
+NAMES: ContextVar[Sequence[str]] = ContextVar("names", default=())
+"""The texts that the command line gives to options and arguments, some of which are names of files."""
 
 
 class Sets(NamedTuple):
@@ -70,10 +74,11 @@ def write_sets(blocks: Iterable[Sets], name: str) -> None:
     write_whole(name, "wb" if name.endswith(".gz") else mode, fill)
 
 
-def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | None] = ()) -> None:
+def check_output(name: str, endings: Iterable[str] = ()) -> None:
     """Refuse a file that cannot be written, before its content is computed.
 
-    Only sets may be written to standard output, -. The `inputs` must not be overwritten.
+    Only sets may be written to standard output, -. Another file that the command line names must not be
+    overwritten.
     """
     path, are_sets = Path(name), endings == SET_ENDINGS
     if name == STDIN:
@@ -86,8 +91,11 @@ def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | 
         raise InputError(name, f"must end in {listed}{more}")
     if path.exists() and not path.is_file():
         raise InputError(name, "is a folder, a device or a pipe", remedy="give the name of a file")
-    read = [split_key(each)[0] for each in inputs if each is not None]
-    if path.exists() and any(each.exists() and path.samefile(each) for each in read):
+    others = list(NAMES.get())
+    if name in others:
+        others.remove(name)
+    files = [split_key(each)[0] for each in others]
+    if path.exists() and any(os.path.exists(each) and path.samefile(each) for each in files):
         raise InputError(name, "would overwrite what is read", remedy="give another name")
     if not path.parent.is_dir():
         raise InputError(name, f"cannot be written: there is no folder {path.parent}")

@@ -58,7 +58,7 @@ def report_command(
     if isinstance(saved, nacp.GroupedCalibration):
         remedy = "leave it out, and give the options of nacp calibrate"
         raise InputError(files[0], "is a calibration by group", remedy=remedy)
-    check_output(str(out), inputs=(*files, *sample.files, test.test_probs, test.test_labels, descriptions))
+    check_output(str(out))
     with progress_of(f"reading {sample.probs}"):
         if saved is None:
             points, given = sample.open(target.groups)

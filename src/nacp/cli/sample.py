@@ -57,11 +57,6 @@ class SampleOptions(PointOptions, NoiseOptions):
 class Sample(PointFiles, SampleOptions):
     """Points to calibrate on, with a noise model or checked labels."""
 
-    @property
-    def files(self) -> tuple[str | None, ...]:
-        """The files that are read, which must not be overwritten."""
-        return self.probs, self.labels, self.noise, self.classes, self.clean, self.audit
-
     def open(
         self, groups: str | None = None, cal: Calibration | None = None
     ) -> tuple[Points, dict[str, Any]]:
