@@ -24,11 +24,27 @@ from nacp.noise import NoiseLike, noise_by_group, noise_for
 from nacp.points import check_aligned, check_labels
 from nacp.sets import PredictionSets, contained
 from nacp.stats.intervals import exact_share
-from nacp.wrapping import counted
+from nacp.wrapping import counted, wrapped
 
 # Sizes by which coverage is stratified, as in Angelopoulos et al. (2021), and the rest.
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
 _SIZES = len(_SIZE_BOUNDS) + 1
+# The number of classes, or of groups, in a printed table.
+_WORST = 5
+_MEANINGS = {
+    "n": "test points",
+    "coverage": "the share of sets that hold the true label",
+    "mean_size": "how many labels a set holds, on average",
+    "median_size": "half of the sets hold no more labels than this",
+    "empty": "the share of sets without a label; with allow_empty=False (--no-allow-empty) there are none",
+    "singleton": "the share of sets with one label",
+    "worst_class_coverage": "the coverage of the class that is covered least",
+    "worst_group_coverage": "the coverage of the group that is covered least",
+    "class_coverage_gap": "how far the coverage of a class is from the target, on average over classes",
+    "size_stratified_violation": "the largest distance of coverage from the target among sets of similar "
+    "size (0 to 1, 2 to 3, 4 to 10, 11 to 100, 101 to 1,000 labels, more); it is large if small sets miss "
+    "more often than large ones",
+}
 # The names of groups, the place of each row or of each class among them, and whether it is of classes.
 _Kinds: TypeAlias = tuple[tuple[Any, ...], Ints, bool]
 # How many standard errors 95% intervals reach.
@@ -124,30 +140,33 @@ class Evaluation:
             found["groups"] = self.groups.worst(len(self.groups.coverage))
         return found
 
-    def __str__(self) -> str:
-        told = "\n".join(f"{name:<26}{value}" for name, value in self._told().items())
-        return told if self.groups is None else f"{told}\n{self.groups}"
-
     def _told(self) -> dict[str, str]:
-        """Return the metrics by name, written out."""
-        names = [
-            each.name for each in fields(self) if isinstance(getattr(self, each.name), int | float | None)
-        ]
-        if self.groups is not None:
-            names.append("worst_group_coverage")
-        return {name.replace("_", " "): _written(getattr(self, name)) for name in names}
+        """Return the metrics that are known by name, with what they mean."""
+        intervals = {
+            "coverage": (self.confidence, self.coverage_interval),
+            "mean_size": (1 - 2 * TAIL, self.size_interval),
+        }
+        told = {}
+        for name, meaning in _MEANINGS.items():
+            value = getattr(self, name)
+            if name in intervals:
+                confidence, (low, high) = intervals[name]
+                meaning += f"; {100 * confidence:.4g}% interval: {low:.6g} to {high:.6g}"
+            if value is not None:
+                text = f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+                told[name.replace("_", " ")] = f"{text} ({meaning})"
+        return told
+
+    def __str__(self) -> str:
+        told = [wrapped(f"{name}: {text}") for name, text in self._told().items()]
+        tables = [f"\n{each.table(_WORST)}" for each in (self.groups, self.by_class) if each is not None]
+        return "\n".join(told + tables)
 
     def _repr_html_(self) -> str:
         from nacp.show.html import card, table
 
-        told = self._told()
-        for name, level, (low, high) in (
-            ("coverage", self.confidence, self.coverage_interval),
-            ("mean size", 0.95, self.size_interval),
-        ):
-            told[name] += f" ({100 * level:.4g}%: {low:.6g} to {high:.6g})"
         groups = self.groups._repr_html_() if self.groups else ""
-        return card("Evaluation", table((), told.items(), left=(0, 1))) + groups
+        return card("Evaluation", table((), self._told().items(), left=(0, 1))) + groups
 
 
 def evaluate(
@@ -380,9 +399,3 @@ def _of_noisy(noisy: list[NoisyCoverage], labels: Ints, kinds: _Kinds | None, k:
             found = of_each[:, 0], of_each[:, 1], of_each[:, 2]
         by_group = ClassCoverage(*found, count, names, "group")
     return coverage, (low, high), by_class, by_group
-
-
-def _written(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"

@@ -1,8 +1,6 @@
 """``nacp evaluate``: the size and coverage of sets, and whether the promise was kept."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,25 +13,10 @@ from nacp.cli.commands import FAILED, command
 from nacp.cli.models import NoiseOptions
 from nacp.cli.predict import places_of, predict_blocks, repeat_warnings
 from nacp.cli.terminal import progress_of, show
-from nacp.metrics import Evaluation, evaluated
+from nacp.metrics import evaluated
 from nacp.noise import UNSAID
 from nacp.verdict import HINT
 from nacp.wrapping import on_one_line
-
-_WORST = 5
-_MEANINGS = {
-    "n": "test points",
-    "coverage": "the share of sets that hold the true label",
-    "mean_size": "how many labels a set holds, on average",
-    "median_size": "half of the sets hold no more labels than this",
-    "empty": "the share of sets without a label; with --no-allow-empty there are none",
-    "singleton": "the share of sets with one label",
-    "worst_class_coverage": "the coverage of the class that is covered least",
-    "class_coverage_gap": "how far the coverage of a class is from the target, on average over classes",
-    "size_stratified_violation": "the largest distance of coverage from the target among sets of similar "
-    "size (0 to 1, 2 to 3, 4 to 10, 11 to 100, 101 to 1,000 labels, more); it is large if small sets miss "
-    "more often than large ones",
-}
 
 
 @command(
@@ -100,31 +83,9 @@ def evaluate_command(
     if verdict.hint:
         verdict = replace(verdict, hint=HINT.format("give --noise or --clean"))
     document = result.to_dict() | {
-        "worst_classes": result.by_class.worst(_WORST),
+        "worst_classes": result.by_class.worst(5),
         "verdict": asdict(verdict) | {"sentence": on_one_line(verdict)},
     }
-    tables = filter(None, (result.groups, result.by_class))
-    show(document, verdict, "", *_explained(result), *(partial(_table, each) for each in tables))
+    show(document, verdict, "", result)
     if not verdict.passed:
         raise typer.Exit(FAILED)
-
-
-def _explained(result: Evaluation) -> Iterator[str]:
-    """Yield each number with its meaning."""
-    intervals = {
-        "coverage": (result.confidence, result.coverage_interval),
-        "mean_size": (0.95, result.size_interval),
-    }
-    for name, meaning in _MEANINGS.items():
-        value = getattr(result, name)
-        if value is None:
-            continue
-        if name in intervals:
-            confidence, (low, high) = intervals[name]
-            meaning += f"; {100 * confidence:.4g}% interval: {low:.6g} to {high:.6g}"
-        text = f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
-        yield f"{name.replace('_', ' ')}: {text} ({meaning})"
-
-
-def _table(coverages: Any) -> str:
-    return f"\n{coverages.table(_WORST)}"
