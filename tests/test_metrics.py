@@ -224,6 +224,71 @@ def test_an_assumed_noise_model_is_wrong_where_people_err_at_hard_points_and_che
     assert low <= _COVERED.mean() <= high
 
 
+# Peaked probabilities, so that few points are doubtful, and sets that miss more often there.
+_PEAKED = _TRUE_PROBS**1.5 / (_TRUE_PROBS**1.5).sum(axis=1, keepdims=True)
+_HELD = _PEAKED > 0.25
+
+
+def audited(n, rng, **options):
+    """Points, sets and labels of which people give wrong ones at doubtful points; and a plan of checks."""
+    x = rng.integers(40, size=n)
+    y = (_PEAKED[x].cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    wrong = rng.random(n) < np.where(_PEAKED[x].max(axis=1) > 0.8, 0.02, 0.3)
+    noisy = np.where(wrong, rng.integers(5, size=n), y)
+    plan = nacp.choose_audit(_PEAKED[x], noisy, alpha=0.2, **options)
+    return x, make([np.flatnonzero(held).tolist() for held in _HELD[x]], k=5), y, plan
+
+
+def test_chosen_checks_give_an_unbiased_estimate_and_intervals_that_hold():
+    rng, runs, budget = np.random.default_rng(9), 300, 150
+    kinds, of_first = {0: "one", 1: "one", 2: "two", 3: "two", 4: "two"}, np.arange(5) < 2
+    covered, shares = (_PEAKED * _HELD), (of_first, ~of_first)
+    truth = np.array(
+        [
+            covered.sum() / 40,
+            *(covered[:, some].sum() / _PEAKED[:, some].sum() for some in shares),
+            *covered.sum(axis=1).reshape(2, 20).mean(axis=1),
+        ]
+    )
+    found, plain, widths, missed = [], [], [], np.zeros(5)
+    for run in range(runs):
+        x, sets, y, plan = audited(1000, rng, budget=budget, random_state=run, looks=1 + run % 2)
+        given = {"clean": (plan.rows, y[plan.rows]), "audit": plan}
+        by_class, by_row = (nacp.evaluate(sets, None, groups=each, **given) for each in (kinds, x >= 20))
+        found.append(by_class.coverage)
+        plain.append(nacp.evaluate(sets, None, clean=given["clean"]).coverage)
+        sides = [np.array([each.groups.low, each.groups.high]) for each in (by_class, by_row)]
+        low, high = np.column_stack([by_class.coverage_interval, *sides])
+        missed += (truth < low) | (truth > high)
+        widths.append(high - low)
+    error = np.std(found) / math.sqrt(runs)
+    assert abs(np.mean(found) - truth[0]) <= 3 * error
+    assert abs(np.mean(plain) - truth[0]) > 10 * error, "without the plan it would be far off"
+    assert (missed / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)).all()
+    random = 2 * 1.96 * math.sqrt(truth[0] * (1 - truth[0]) / budget)
+    assert np.mean(widths, axis=0)[0] < random, "a random audit of as many labels says less"
+
+
+def test_an_audit_that_does_not_fit_gets_one_sentence():
+    _, sets, y, plan = audited(1000, np.random.default_rng(10), budget=150, looks=2)
+    clean, first = (plan.rows, y[plan.rows]), plan.instalments[0]
+    found = nacp.evaluate(sets, None, clean=(first, y[first]), audit=plan)
+    assert (found.basis, found.labelled) == ("75 checked labels of an audit plan", None)
+    partial = plan.rows[:80]  # labels of an instalment count when it is complete
+    assert nacp.evaluate(sets, None, clean=(partial, y[partial]), audit=plan) == found
+    for given, said in (
+        ({"audit": plan}, "audit needs clean"),
+        ({"audit": 5, "clean": clean}, "audit must be what nacp.choose_audit returned"),
+        ({"audit": plan, "clean": (first[1:], y[first[1:]])}, "lacks 1 row of the first instalment"),
+        ({"audit": plan, "clean": y}, "which the audit did not choose"),
+        ({"audit": plan, "clean": clean, "noise": 0.2}, "noise has no effect"),
+    ):
+        with pytest.raises(nacp.InputError, match=said):
+            nacp.evaluate(sets, y, **given)
+    with pytest.raises(nacp.InputError, match="was chosen from other points than these"):
+        nacp.evaluate(sets[:-1], None, clean=(first[:1], y[first[:1]]), audit=plan)
+
+
 def test_labels_that_contradict_the_noise_model_are_reported():
     rng = np.random.default_rng(8)
     _, sets, y = drawn(2000, rng)

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 
 from nacp._types import Bools, Ints
 from nacp.audit.checked_labels import open_clean
+from nacp.audit.checked_sample import Strata
+from nacp.audit.plan import AuditPlan, audit_by, check_plan
 from nacp.checks import check_fraction
 from nacp.coverage.contradiction import warn_of
 from nacp.errors import InputError
@@ -22,11 +24,27 @@ from nacp.noise import NoiseLike, noise_by_group, noise_for
 from nacp.points import check_aligned, check_labels
 from nacp.sets import PredictionSets, contained
 from nacp.stats.intervals import exact_share
-from nacp.wrapping import counted
+from nacp.wrapping import counted, wrapped
 
 # Sizes by which coverage is stratified, as in Angelopoulos et al. (2021), and the rest.
 _SIZE_BOUNDS = (1, 3, 10, 100, 1000)
 _SIZES = len(_SIZE_BOUNDS) + 1
+# The number of classes, or of groups, in a printed table.
+_WORST = 5
+_MEANINGS = {
+    "n": "test points",
+    "coverage": "the share of sets that hold the true label",
+    "mean_size": "how many labels a set holds, on average",
+    "median_size": "half of the sets hold no more labels than this",
+    "empty": "the share of sets without a label; with allow_empty=False (--no-allow-empty) there are none",
+    "singleton": "the share of sets with one label",
+    "worst_class_coverage": "the coverage of the class that is covered least",
+    "worst_group_coverage": "the coverage of the group that is covered least",
+    "class_coverage_gap": "how far the coverage of a class is from the target, on average over classes",
+    "size_stratified_violation": "the largest distance of coverage from the target among sets of similar "
+    "size (0 to 1, 2 to 3, 4 to 10, 11 to 100, 101 to 1,000 labels, more); it is large if small sets miss "
+    "more often than large ones",
+}
 # The names of groups, the place of each row or of each class among them, and whether it is of classes.
 _Kinds: TypeAlias = tuple[tuple[Any, ...], Ints, bool]
 # How many standard errors 95% intervals reach.
@@ -59,19 +77,21 @@ class Evaluation:
         The standard error of the mean size; infinite for one set.
     coverage_interval : tuple of two floats
         An interval for the coverage of these sets on new points: exact (Clopper and Pearson) for true
-        labels, by betting for noisy ones. In both cases it is valid for any number of points.
+        labels, by betting for noisy ones. In both cases it is valid for any number of points. With `audit` it
+        combines the exact intervals of two strata and is approximate.
     confidence : float
         The confidence of this interval and those of groups: 0.95, less the probability that the true noise
         lies outside of an interval or radius around the noise model.
     basis : str
         The labels on which this rests.
     labelled : int or None
-        The number of points whose true labels are known; None if the labels are noisy.
+        The number of points whose true labels are known; None if the labels are noisy, and with `audit`, as
+        these points do not count alike.
     groups : ClassCoverage or None
         The coverage of each group, with an interval, if there were groups.
     by_class : ClassCoverage
         The coverage of each class, with an interval. From noisy labels intervals of classes, and of groups of
-        classes, are approximate: see `coverage_by_class`.
+        classes, are approximate: see `coverage_by_class`. So are these and those of groups with `audit`.
     """
 
     n: int
@@ -120,30 +140,33 @@ class Evaluation:
             found["groups"] = self.groups.worst(len(self.groups.coverage))
         return found
 
-    def __str__(self) -> str:
-        told = "\n".join(f"{name:<26}{value}" for name, value in self._told().items())
-        return told if self.groups is None else f"{told}\n{self.groups}"
-
     def _told(self) -> dict[str, str]:
-        """Return the metrics by name, written out."""
-        names = [
-            each.name for each in fields(self) if isinstance(getattr(self, each.name), int | float | None)
-        ]
-        if self.groups is not None:
-            names.append("worst_group_coverage")
-        return {name.replace("_", " "): _written(getattr(self, name)) for name in names}
+        """Return the metrics that are known by name, with what they mean."""
+        intervals = {
+            "coverage": (self.confidence, self.coverage_interval),
+            "mean_size": (1 - 2 * TAIL, self.size_interval),
+        }
+        told = {}
+        for name, meaning in _MEANINGS.items():
+            value = getattr(self, name)
+            if name in intervals:
+                confidence, (low, high) = intervals[name]
+                meaning += f"; {100 * confidence:.4g}% interval: {low:.6g} to {high:.6g}"
+            if value is not None:
+                text = f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+                told[name.replace("_", " ")] = f"{text} ({meaning})"
+        return told
+
+    def __str__(self) -> str:
+        told = [wrapped(f"{name}: {text}") for name, text in self._told().items()]
+        tables = [f"\n{each.table(_WORST)}" for each in (self.groups, self.by_class) if each is not None]
+        return "\n".join(told + tables)
 
     def _repr_html_(self) -> str:
         from nacp.show.html import card, table
 
-        told = self._told()
-        for name, level, (low, high) in (
-            ("coverage", self.confidence, self.coverage_interval),
-            ("mean size", 0.95, self.size_interval),
-        ):
-            told[name] += f" ({100 * level:.4g}%: {low:.6g} to {high:.6g})"
         groups = self.groups._repr_html_() if self.groups else ""
-        return card("Evaluation", table((), told.items(), left=(0, 1))) + groups
+        return card("Evaluation", table((), self._told().items(), left=(0, 1))) + groups
 
 
 def evaluate(
@@ -153,6 +176,7 @@ def evaluate(
     noise: NoiseLike | Mapping[Any, NoiseLike] = None,
     noise_groups: ArrayLike | None = None,
     clean: Any = None,
+    audit: AuditPlan | None = None,
     alpha: float | None = None,
     groups: Any = None,
 ) -> Evaluation:
@@ -175,6 +199,10 @@ def evaluate(
     clean : array of shape (n,) or pair (rows, labels), optional
         The true labels of points that were drawn at random and checked, as in `calibrate`. Coverage is then
         measured on these points alone, and a label that could not be decided ("?") counts as not covered.
+    audit : AuditPlan, optional
+        The plan returned by `choose_audit`, if it selected the checked points. Each is weighted by the number
+        of points that it stands for, so that the estimate of coverage is unbiased. The plan must be of test
+        points: if the checked labels of a calibration are used again, coverage looks better than it is.
     alpha : float, optional
         By default the alpha that the sets were made with.
     groups : array of shape (n,) or mapping, optional
@@ -221,6 +249,10 @@ def evaluate(
     True
     >>> nacp.evaluate(sets, noisy[3000:], clean=(range(300), true[3000:3300])).basis
     '300 checked labels'
+    >>> plan = nacp.choose_audit(probs[3000:], noisy[3000:], budget=300)
+    >>> clean = plan.rows, true[3000:][plan.rows]
+    >>> nacp.evaluate(sets, noisy[3000:], clean=clean, audit=plan).basis
+    '300 checked labels of an audit plan'
     """
     if not isinstance(sets, PredictionSets):
         raise InputError("sets", "must be PredictionSets, as from predict_set", found=type(sets).__name__)
@@ -228,7 +260,7 @@ def evaluate(
     for argument, each in (("groups", groups), ("clean", clean)):
         if labels is not None:
             check_aligned(each, labels, "labels", argument)
-    options = {"noise": noise, "noise_groups": noise_groups, "clean": clean, "groups": groups}
+    options = {"noise": noise, "noise_groups": noise_groups, "clean": clean, "audit": audit, "groups": groups}
     return evaluated([sets], labels, len(sets), sets.k, sets.classes, level, **options)
 
 
@@ -243,21 +275,28 @@ def evaluated(
     noise: Any = None,
     noise_groups: Any = None,
     clean: Any = None,
+    audit: AuditPlan | None = None,
     groups: Any = None,
 ) -> Evaluation:
     """Return what `evaluate` finds for n sets that come in blocks, so that not all need to be in memory."""
     if n == 0:
         raise InputError("sets", "is empty: there is nothing to evaluate")
     rows: Any = slice(None)
-    places = None
+    places, strata = None, None
+    if audit is not None and clean is None:
+        raise InputError("audit", "needs clean, the labels that were checked by it")
     if clean is not None:
         if noise is not None or noise_groups is not None:
             problem = "has no effect: coverage is measured on the checked labels"
             raise InputError("noise", problem, remedy="leave it out")
         rows, labels = open_clean(clean, n, k, classes)
-        basis = counted(len(labels), "checked label")
+        if audit is not None:
+            check_plan(audit)
+            by_plan = audit_by(audit, n, rows, labels)
+            rows, labels, strata = by_plan.rows, by_plan.labels, by_plan.strata
+        basis = counted(len(labels), "checked label") + " of an audit plan" * (audit is not None)
     elif labels is None:
-        raise InputError("labels", "must be given, or clean=", spoken="give LABELS, or --clean")
+        raise InputError("labels", "must be given", remedy="or clean=", spoken="or --clean FILE")
     else:
         labels, basis = check_labels(labels, n, k, classes), f"{counted(n, 'label')} taken as true"
     if isinstance(noise, Mapping) or noise_groups is not None:
@@ -287,9 +326,11 @@ def evaluated(
         said = f"the labels contradict {model.describe(k)}: the estimated coverage is below 0% or above 100%"
         warn_of([f"{said}. Do not rely on it: check some labels and pass these as clean="])
     if model is None:
-        found = _of_true(covered[rows], labels, kinds, k, classes, rows)
+        found = _of_true(covered[rows], labels, kinds, k, classes, rows, strata)
         if level is not None:
-            by_size = class_coverage(covered[rows], np.searchsorted(_SIZE_BOUNDS, sizes[rows]), _SIZES)
+            weights = None if strata is None else strata.weights
+            of_size = np.searchsorted(_SIZE_BOUNDS, sizes[rows])
+            by_size = class_coverage(covered[rows], of_size, _SIZES, weights=weights)
             gap, violation = (np.abs(each.coverage - 1 + level) for each in (found[2], by_size))
     else:
         found = _of_noisy(noisy, labels, kinds, k, classes)
@@ -310,7 +351,7 @@ def evaluated(
         coverage_interval=interval,
         confidence=max(1 - 2 * TAIL - missing, 0.0),
         basis=basis,
-        labelled=len(labels) if model is None else None,
+        labelled=len(labels) if model is None and strata is None else None,
         by_class=by_class,
         groups=by_group,
     )
@@ -319,17 +360,28 @@ def evaluated(
 _Found: TypeAlias = tuple[float, tuple[float, float], ClassCoverage, ClassCoverage | None]
 
 
-def _of_true(covered: Bools, labels: Ints, kinds: _Kinds | None, k: int, classes: Any, rows: Any) -> _Found:
-    """Return what true labels tell, with exact intervals; a label of -1 is not covered and has no class."""
-    (low,), (high,) = exact_share(np.array([covered.sum()]), np.array([len(covered)]), TAIL)
+def _of_true(
+    covered: Bools, labels: Ints, kinds: _Kinds | None, k: int, classes: Any, rows: Any, strata: Strata | None
+) -> _Found:
+    """Return what true labels tell; one of -1 is not covered and has no class.
+
+    Intervals are exact, unless the points were picked by a plan, from `strata`.
+    """
+    if strata is None:
+        (low,), (high,) = exact_share(np.array([covered.sum()]), np.array([len(covered)]), TAIL)
+        interval, weights = (float(low), float(high)), np.ones(len(covered))
+    else:
+        interval, weights = strata.interval(covered, TAIL), strata.weights
     decided, by_group = labels >= 0, None
-    by_class = class_coverage(covered[decided], labels[decided], k, classes=classes)
+    own = weights[decided]
+    by_class = class_coverage(covered[decided], labels[decided], k, classes=classes, weights=own)
     if kinds is not None:
         names, places, of_classes = kinds
+        some = decided if of_classes else np.ones(len(covered), dtype=bool)
         where = places[labels[decided]] if of_classes else places[rows]
-        some = covered[decided] if of_classes else covered
-        by_group = class_coverage(some, where, len(names), classes=names, kind="group")
-    return float(covered.mean()), (float(low), float(high)), by_class, by_group
+        about: dict[str, Any] = {"classes": names, "kind": "group", "weights": weights[some]}
+        by_group = class_coverage(covered[some], where, len(names), **about)
+    return float(np.average(covered, weights=weights)), interval, by_class, by_group
 
 
 def _of_noisy(noisy: list[NoisyCoverage], labels: Ints, kinds: _Kinds | None, k: int, classes: Any) -> _Found:
@@ -347,9 +399,3 @@ def _of_noisy(noisy: list[NoisyCoverage], labels: Ints, kinds: _Kinds | None, k:
             found = of_each[:, 0], of_each[:, 1], of_each[:, 2]
         by_group = ClassCoverage(*found, count, names, "group")
     return coverage, (low, high), by_class, by_group
-
-
-def _written(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"

@@ -14,7 +14,7 @@ import typer
 import nacp
 from nacp.cli import app
 from nacp.files import sealed
-from tests.cli.command_line import done, json_lines, plain, printed_json, run, write
+from tests.cli.command_line import done, fill, json_lines, plain, printed_json, run, write
 
 NAMES = ["ant", "bee", "cat", "dog"]
 RNG = np.random.default_rng(0)
@@ -269,18 +269,6 @@ def test_checked_labels_are_a_file_like_the_labels(folder):
         assert words in done(*work, *given.split(), code=2)
 
 
-def fill(cells, change=None):
-    """Fill in the cells of some rows in what `nacp audit choose` wrote, as a person would."""
-    with open("to-check.csv", newline="") as file:
-        header, *rows = csv.reader(file)
-    for row in rows:
-        row[header.index("checked")] = cells.get(int(row[0]), "")
-    if change is not None:
-        column, value = change
-        rows[4][header.index(column)] = value
-    write("filled.csv", [header, *rows])
-
-
 @pytest.mark.parametrize(("probs", "labels"), [("probs.npy", "labels.npy"), ("probs.csv", "names.csv")])
 def test_an_audit_is_chosen_filled_in_and_used(probs, labels):
     write("items.csv", [["id", "text"], *([f"i{i}", f'a, "b" {i}'] for i in range(1000))])
@@ -470,12 +458,18 @@ def test_an_audit_serves_every_command_that_takes_checked_labels():
         ("predict cal.json late.npy", "; nacp calibrate --normalize divides by the row sums"),
         ("predict cal.json narrow.npy", "calibrate with a file of float32, too"),
         ("evaluate cal.json test.npz truth.csv", "calibrate with --classes FILE"),
+        ("evaluate cal.json test.npz", "LABELS must be given; or --clean FILE"),
+        ("evaluate cal.json test.npz test.npz --id ident", "--id names a column, and test.npz has none of"),
+        ("predict named.json probs.csv --id ident", "--id names a column, and probs.csv has none of"),
+        ("calibrate names.csv probs.csv --noise 0.2", "; probabilities come first, then labels"),
+        ("diagnose checked.json probs.npy labels.npy", "checked.json rests on checked labels"),
     ],
 )
 def test_what_is_wrong_gets_one_sentence(command, words):
     probs = PROBS[:1000]
     np.save("logits.npy", np.log(probs) + 3)
     np.save("narrow.npy", probs.astype(np.float32))
+    nacp.calibrate(*CALIBRATION, clean=CLEAN).save("checked.json")
     said = done(*command.split(), code=2)
     assert said.startswith("Error: ")
     assert words in said
@@ -507,6 +501,7 @@ def test_an_argument_is_called_what_was_typed_for_it(start, command):
     [
         ("calibrate a b --alpha 10%", "invalid value for '--alpha'"),
         ("calibrate a", "missing argument 'LABELS' (see root calibrate --help)"),
+        ("calibrate a b --clean", "option '--clean' requires an argument (see nacp --help)"),
     ],
 )
 def test_a_wrong_option_gets_one_line(command, words):
@@ -562,6 +557,7 @@ def test_every_command_explains_itself_with_examples_of_their_own(names, command
     assert {"--json", "--quiet", "-q"} <= options
     arguments = re.search(r"\[OPTIONS\](.*)", said)[1]
     assert arguments == arguments.upper()
+    assert "[[" not in arguments
     assert names[-1] in done(*names[:-1], "--help")
     rows = [line.strip("│ ") for line in said.splitlines() if line.startswith("│")]
     assert not [row for row in rows if re.match(r"\w{1,3}>", row)], "no word is broken"

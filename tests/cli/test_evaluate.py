@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nacp
-from tests.cli.command_line import classified, done, plain, printed_json, write
+from tests.cli.command_line import classified, done, fill, plain, printed_json, write
 
 K, N = 4, 3000
 PROBS, TRUE, NOISY = classified(N, K, noise=0.3)
@@ -32,7 +32,7 @@ def sets():
 def test_noisy_labels_that_are_taken_as_true_fail_with_a_hint_and_pass_with_their_noise():
     said = plain(done("evaluate", "cal.json", "probs.npy", "noisy.npy", code=1))
     assert said.startswith("fail: 90% or more was to be reached")
-    assert "If some of these labels may be wrong, give --noise or --clean" in said
+    assert "If some of these labels may be wrong, evaluate with noise= or clean= (--noise or --clean)" in said
     said = plain(done("evaluate", "cal.json", "probs.npy", "--clean", "noisy.npy", code=1))
     assert "may be wrong" not in said
     said = plain(done("evaluate", "cal.json", "probs.npy", "noisy.npy", "--noise", "0.3"))
@@ -71,5 +71,36 @@ def test_thresholds_by_class_are_judged_on_noisy_labels():
 
 def test_too_few_or_too_many_labels_get_a_sentence():
     evaluate = ("evaluate", "cal.json", "probs.npy")
-    assert "give LABELS, or --clean" in done(*evaluate, code=2)
+    assert "LABELS must be given; or --clean FILE" in done(*evaluate, code=2)
     assert "has no effect" in done(*evaluate, "noisy.npy", "--noise", "0.3", "--clean", "checked.csv", code=2)
+
+
+def test_chosen_checks_are_weighted_as_by_the_function():
+    points = ("probs.npy", "noisy.npy")
+    done("audit", "choose", *points, "--budget", "200")
+    plan = nacp.choose_audit(PROBS[TEST], NOISY[TEST], budget=200)
+    truth = {row: TRUE[TEST][row] for row in plan.rows.tolist()}
+    fill(truth)
+    given = {"clean": (plan.rows, TRUE[TEST][plan.rows]), "audit": plan}
+    wanted = nacp.evaluate(sets(), None, **given)
+    assert wanted.coverage != nacp.evaluate(sets(), None, clean=given["clean"]).coverage
+    audit = ("--audit", "filled.csv")
+    found = printed_json("evaluate", "cal.json", *points, *audit, code=None)
+    assert found["coverage_interval"] == list(wanted.coverage_interval)
+    assert found["verdict"]["basis"] == wanted.basis == "200 checked labels of an audit plan"
+    same = "these look like the points and the checked labels of the calibration"
+    done("calibrate", *points, *audit, "-o", "checked.json")
+    assert same in done("evaluate", "checked.json", *points, *audit)
+    assert same not in done("evaluate", "cal.json", *points, *audit, code=1)
+    for words, arguments in {
+        "LABELS must be given: the audit was chosen by them": ["probs.npy", *audit],
+        "plan.json was chosen from other points than these": ["probs.npy", "true.npy", *audit],
+        "--noise has no effect": [*points, *audit, "--noise", "0.3"],
+    }.items():
+        assert words in done("evaluate", "cal.json", *arguments, code=2)
+    for command in (["calibrate"], ["evaluate", "cal.json"], ["diagnose", "cal.json"]):
+        fill(truth)
+        assert "give one of them" in done(*command, *points, *audit, "--clean", "checked.csv", code=2)
+        fill({row: truth[row] for row in plan.rows[~plan.outside].tolist()})
+        said = done(*command, *points, *audit, code=2)
+        assert "filled.csv has no label of a point that lies outside" in said

@@ -104,6 +104,9 @@ def test_what_is_written_replaces_files_only_and_never_an_input():
     assert "pipe is a folder, a device or a pipe" in done(*work, "pipe", code=2)
     assert "labels.npy would overwrite what is read" in done(*work, "labels.npy", code=2)
     assert "probs.npy would overwrite" in done(*work, "sub/../probs.npy", code=2)
+    write("sites.csv", [["site"], *([i % 2] for i in range(N))])
+    said = done(*work, "sites.csv", "--groups", "./sites.csv:site", code=2)
+    assert "sites.csv would overwrite what is read" in said
     assert "cannot be written to standard output" in done(*work, "-", code=2)
     predict, words = (
         ["predict", "cal.json", "probs.csv", "-o"],

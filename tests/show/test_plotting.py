@@ -173,7 +173,9 @@ def test_html_holds_the_numbers_and_no_markup_of_the_data(data):
     assert str(sets.sizes[0]) in texts
     assert any("and" in text and "more" in text for text in texts)
     low, high = result.coverage_interval
-    assert f"{result.coverage:.6g} (95%: {low:.6g} to {high:.6g})" in Reader(result._repr_html_()).texts
+    texts = Reader(result._repr_html_()).texts
+    assert any(f"; 95% interval: {low:.6g} to {high:.6g})" in text for text in texts)
+    assert f"n: 800 (test points)\ncoverage: {result.coverage:.6g} (the share of sets" in str(result)
     with pytest.warns(nacp.NoValidThresholdWarning):
         few = nacp.calibrate(probs[:20], noisy[:20], noise=0.2)
     assert any(few.obstacle in text for text in Reader(few._repr_html_()).texts)

@@ -9,8 +9,8 @@ import numpy as np
 
 from nacp._types import Ints
 from nacp.audit.checked_labels import open_clean
-from nacp.audit.checked_sample import Audit, AuditWarning, CheckedSample, deal, other_points
-from nacp.audit.plan import AuditPlan, guessing_noise, planned
+from nacp.audit.checked_sample import Audit, AuditWarning, CheckedSample, deal
+from nacp.audit.plan import AuditPlan, audit_by, check_plan, guessing_noise
 from nacp.calibration import Calibration, seen, warn_of_obstacles
 from nacp.coverage.agreement import warning_of
 from nacp.coverage.curve import Rule
@@ -93,8 +93,7 @@ def for_checked(
         problem = f'"{found.name}" cannot be found from checked labels'
         raise InputError("guarantee", problem, remedy=f"use {names_of(lambda each: each.takes_checked)}")
     if audit is not None:
-        if not isinstance(audit, AuditPlan):
-            raise InputError("audit", "must be what nacp.choose_audit returned", found=type(audit).__name__)
+        check_plan(audit)
         if audit.score != score:
             problem = f"must be {audit.score!r}, for which the audit was chosen"
             raise InputError("score", problem, found=repr(score))
@@ -133,17 +132,7 @@ def open_checked(
         raise InputError("clean", problem, remedy=remedy, spoken="leave cells empty that were not checked")
     if plan is None:
         return rows, numbers, names, deal(rows.n, rows.k, checked, true, seed)
-    if plan.n != rows.n:
-        raise other_points()
-    strange = np.setdiff1d(checked, plan.rows)
-    if len(strange):
-        problem = f"has row {strange[0]}, which the audit did not choose"
-        raise InputError("clean", problem, remedy="leave such rows out")
-    look, parts = plan.look_of(checked), planned(plan.n, plan.pilot, plan.random_state)
-    used = np.isin(checked, plan.rows[: plan.stops[look - 1]])
-    unused = int(np.count_nonzero(~used))
-    dealt = Audit(checked[used], true[used], *parts, plan, look=look, unused=unused)
-    return rows, numbers, names, dealt
+    return rows, numbers, names, audit_by(plan, rows.n, checked, true)
 
 
 def _open_lazy_checked(

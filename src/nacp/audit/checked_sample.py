@@ -26,7 +26,7 @@ from nacp.guarantees import Finding
 from nacp.noise.matrices import ClassMatrix
 from nacp.points.tensors import fetched
 from nacp.stats.counts import allowed_misses
-from nacp.stats.strata import hits_needed_inside, strata_variance
+from nacp.stats.strata import hits_needed_inside, strata_interval, strata_variance
 from nacp.wrapping import counted
 
 if TYPE_CHECKING:
@@ -67,6 +67,19 @@ class Audit:
     )
     look: int = 1  # the number of this look at the plan
     unused: int = 0  # the number of checked labels that belong to later looks
+
+    @property
+    def strata(self) -> Strata | None:
+        """The strata of the plan; None if it picked at random, or if there is no plan."""
+        plan = self.plan
+        if plan is None or not plan.outside.any():
+            return None
+        outside, (few, many) = np.isin(self.rows, plan.rows[plan.outside]), plan.counts
+        if outside.all() or not outside.any():
+            side = "inside" if outside.all() else "outside"
+            problem = f"has no label of a point that lies {side} of the pilot's sets"
+            raise InputError("clean", problem, remedy="check some of those that the audit chose")
+        return Strata(outside, (many, plan.n - plan.pilot), (few, plan.pilot))
 
     def random_part(self, rng: np.random.Generator) -> Ints:
         """Return the places of checked points that are a random sample of all points, in a random order.
@@ -123,6 +136,17 @@ class Strata(NamedTuple):
     counted: tuple[int, int]  # the number of points outside, and of all, among the counted points
     pilot: tuple[int, int]  # the same of the pilot
 
+    @property
+    def weights(self) -> Floats:
+        """The part of all points that each checked one stands for."""
+        share, checked = self.counted[0] / self.counted[1], np.count_nonzero(self.outside)
+        return np.where(self.outside, share / checked, (1 - share) / (len(self.outside) - checked))
+
+    def interval(self, hit: Bools, tail: float) -> tuple[float, float]:
+        """Return an interval for the share of hits among all points, from which checked ones are hits."""
+        (x0, n0), (x1, n1) = (_counts(hit[side]) for side in (self.outside, ~self.outside))
+        return strata_interval((x0, x1), (n0, n1), self.counted, tail)
+
 
 class CheckedSample:
     """A sample some of whose labels were checked.
@@ -146,7 +170,9 @@ class CheckedSample:
         """Return the strata for each alpha, or None if they are of no use, in one pass over the rows."""
         audit = self.audit
         if audit.plan is not None:
-            return [self._planned(audit.plan)] * len(alphas)
+            if digest(self.sample) != audit.plan.digest:
+                raise other_points()
+            return [audit.strata] * len(alphas)
         new = [alpha for alpha in dict.fromkeys(alphas) if alpha not in self._strata]
         self._strata |= dict.fromkeys(new)
         pilots = {alpha: self.pilot(alpha, self.m) for alpha in new} if len(audit.pilot) else {}
@@ -157,19 +183,6 @@ class CheckedSample:
             _warn_if_chosen(*_counts(found.outside), *found.counted)
             self._strata[alpha] = found
         return [self._strata[alpha] for alpha in alphas]
-
-    def _planned(self, plan: AuditPlan) -> Strata | None:
-        """Return the strata of a plan; None if it picked at random."""
-        if digest(self.sample) != plan.digest:
-            raise other_points()
-        if not plan.outside.any():
-            return None
-        outside, (few, many) = np.isin(self.audit.rows, plan.rows[plan.outside]), plan.counts
-        if outside.all() or not outside.any():
-            side = "inside" if outside.all() else "outside"
-            problem = f"has no label of a point that lies {side} of the pilot's sets"
-            raise InputError("clean", problem, remedy="check some of those that the audit chose")
-        return Strata(outside, (many, plan.n - plan.pilot), (few, plan.pilot))
 
     def pilot(self, alpha: float, m: float = np.inf, cut: float = RANDOM_CUT) -> Pilot:
         """Return the threshold at which, by the pilot, sets hold about 1 - alpha of the true labels."""

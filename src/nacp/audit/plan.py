@@ -240,6 +240,26 @@ def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any
     return AuditPlan(rows, **fields, digest=document["digest"])
 
 
+def check_plan(audit: Any) -> None:
+    """Refuse what is no plan."""
+    if not isinstance(audit, AuditPlan):
+        raise InputError("audit", "must be what nacp.choose_audit returned", found=type(audit).__name__)
+
+
+def audit_by(plan: AuditPlan, n: int, checked: Ints, labels: Ints) -> Audit:
+    """Return the audit of n points by a plan, with those of the checked labels that a look may use."""
+    if plan.n != n:
+        raise other_points()
+    strange = np.setdiff1d(checked, plan.rows)
+    if len(strange):
+        problem = f"has row {strange[0]}, which the audit did not choose"
+        raise InputError("clean", problem, remedy="leave such rows out")
+    look, parts = plan.look_of(checked), planned(n, plan.pilot, plan.random_state)
+    used = np.isin(checked, plan.rows[: plan.stops[look - 1]])
+    unused = int(np.count_nonzero(~used))
+    return Audit(checked[used], labels[used], *parts, plan, look=look, unused=unused)
+
+
 def planned(n: int, pilot: int, seed: int) -> tuple[Ints, Ints]:
     """Return the pilot of a plan, and all other points, in random order."""
     pilot_rows, others = np.split(np.random.default_rng(seed).permutation(n), [pilot])

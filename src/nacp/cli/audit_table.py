@@ -11,7 +11,7 @@ import numpy as np
 from nacp._types import Ints
 from nacp.audit.plan import AuditPlan, same_audit
 from nacp.cli.formats import TextTable, checked, escaped, pick
-from nacp.cli.inputs import Column, Points, Rows
+from nacp.cli.inputs import Column, Points, Rows, read_points
 from nacp.errors import InputError
 from nacp.files import parse, read_document, write_document, write_text, write_whole
 from nacp.labels.label_studio import checked_rows, to_label_studio
@@ -71,7 +71,31 @@ def write_audit(
     return beside
 
 
-def read_audit(name: str, points: Points, **options: Any) -> tuple[AuditPlan, tuple[Ints, list[Any]]]:
+def read_checked(
+    probs: str,
+    labels: str | None,
+    known: Any,
+    *,
+    clean: str | None = None,
+    audit: str | None = None,
+    **more: Any,
+) -> tuple[Points, dict[str, Any]]:
+    """Read points some of whose labels were checked; return them with `clean` and `audit` as arguments.
+
+    `known` says how rows are opened; `more` are options of `read_points`.
+    """
+    if audit is not None and clean is not None:
+        raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
+    if audit is not None and labels is None:
+        raise InputError("labels", "must be given: the audit was chosen by them")
+    points = read_points(probs, labels, clean=clean, **more)
+    if audit is None:
+        return points, {} if clean is None else {"clean": points.clean}
+    plan, pair = _read_audit(audit, points, normalize=known.normalize, from_logits=known.from_logits)
+    return points, {"clean": pair, "audit": plan}
+
+
+def _read_audit(name: str, points: Points, **options: Any) -> tuple[AuditPlan, tuple[Ints, list[Any]]]:
     """Read a table that ``nacp audit choose`` wrote and a person filled in: the plan, and rows and labels."""
     rows, cells, plans = _read_tasks(name) if name.endswith(".json") else _read_table(name)
     column = Column(name, np.array(cells), None, 2)

@@ -16,7 +16,6 @@ from nacp.cli.outputs import check_output, described
 from nacp.cli.predict import places_of, predict_blocks
 from nacp.cli.sample import Sample, Target
 from nacp.cli.terminal import complain, progress_of, progress_of_rows, show
-from nacp.errors import InputError
 from nacp.wrapping import counted
 
 
@@ -43,19 +42,14 @@ def calibrate_command(
     labels contradict the noise model or do not fit the rows (the
     calibration is written all the same, and keeps the warning).
     """
-    check_output(str(out), inputs=sample.files)
+    check_output(str(out))
     with progress_of(f"reading {sample.probs}"):
         points, given = sample.open(target.groups)
         given |= target.arguments()
     with warnings.catch_warnings(), progress_of_rows("calibrating"):
         for printed_below in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
             warnings.simplefilter("ignore", printed_below)
-        try:
-            found: Any = nacp.calibrate(points.probs, points.labels, **given)
-        except InputError as error:
-            # The true labels are in the file of the audit.
-            in_audit = sample.audit is not None and error.argument == "clean"
-            raise error.about(str(sample.audit)) if in_audit else error from None
+        found: Any = nacp.calibrate(points.probs, points.labels, **given)
     found.save(out)
     sizes = _sizes(found, points, target.groups)
     infinite = found.infinite if isinstance(found, nacp.GroupedCalibration) else ()

@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from _nacp_command import begin
 from nacp.cli.formats import STDIN
+from nacp.cli.outputs import NAMES
 from nacp.cli.terminal import SETTINGS, STDOUT, Settings, complain, complain_of_warning, discard, printing
 from nacp.errors import InputError
 
@@ -21,6 +22,7 @@ FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
 _IN_ORDER = "noise audit plan compare calibrate predict evaluate diagnose report demo reproduce"
 _CALLED = {
     "P": "noise",
+    "cal": "calibration",
     "confidence": "noise_confidence",
     "guarantees": "guarantee",
     "interval": "noise_interval",
@@ -50,7 +52,11 @@ class _Help:
         return parameters
 
 
-class Commands(_Help, TyperGroup):
+class Group(_Help, TyperGroup):
+    """A command that has commands of its own."""
+
+
+class Commands(Group):
     """The commands, in the order of their use.
 
     The exit code is 2 for wrong input and wrong options; 130 for Ctrl-C and 141 for a closed pipe, as in a
@@ -71,7 +77,8 @@ class Commands(_Help, TyperGroup):
                 typer.echo(error.message, nl=bool(error.message))  # empty, as rich has printed the help
             else:
                 said = str(error.format_message()).rstrip(".")
-                complain(f"Error: {said[0].lower()}{said[1:]} (see {error.ctx.command_path} --help)")
+                path = getattr(error.ctx, "command_path", "nacp")  # some errors do not know the command
+                complain(f"Error: {said[0].lower()}{said[1:]} (see {path} --help)")
             code = WRONG
         except OSError as error:  # the help could not be printed
             complain(f"Error: {STDOUT}: {error.strerror}")
@@ -126,6 +133,14 @@ app = typer.Typer(
 )
 
 
+def group(name: str, help: str, *examples: str) -> typer.Typer:
+    """Return a command that has commands of its own."""
+    options: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "rich"}
+    found = typer.Typer(name=name, cls=Group, help=help, epilog=example_block(*examples), **options)
+    app.add_typer(found)
+    return found
+
+
 def command(name: str, *examples: str, app: typer.Typer = app) -> Callable[[_Function], _Function]:
     """Return the decorator that makes a function a command; the examples stand below its help.
 
@@ -148,6 +163,8 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., None]:
     }
 
     def run(**given: Any) -> None:
+        values = [*given.values(), *given.get("files", ())]
+        NAMES.set([str(each) for each in values if isinstance(each, str | Path)])
         for name, group in (groups | {"settings": Settings}).items():
             options = [each.name for each in fields(group) if each.name in given]
             given[name] = group(**{each: given.pop(each) for each in options})
@@ -175,6 +192,8 @@ def example_block(*examples: str) -> str:
 
 def _name(argument: str, ctx: Any) -> str:
     """Return the file that was given for an argument of a function, or its option."""
+    if argument == "clean" and ctx.params.get("audit"):
+        return str(ctx.params["audit"])  # which holds the checked labels
     parameters = {each.name: each for each in ctx.command.params}
     parameter = parameters.get(argument) or parameters.get(_CALLED.get(argument))
     if parameter is None:

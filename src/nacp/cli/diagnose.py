@@ -1,6 +1,5 @@
 """``nacp diagnose``: whether the noise model of a calibration can be right."""
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -8,9 +7,8 @@ import typer
 import nacp
 from nacp.advice.diagnosis import Diagnosis, GroupedDiagnosis
 from nacp.cli import options
-from nacp.cli.audit_table import read_audit
+from nacp.cli.audit_table import read_checked
 from nacp.cli.commands import FAILED, command
-from nacp.cli.inputs import read_points
 from nacp.cli.terminal import progress_of, show
 from nacp.wrapping import on_one_line
 
@@ -41,15 +39,10 @@ def diagnose_command(
     """
     cal: Any = nacp.load(calibration)
     with progress_of(f"reading {probs}") as say:
-        more: dict[str, Any] = {"clean": clean, "groups": groups, "id": id, "drop": drop_unlabelled}
-        points = read_points(probs, labels, like=cal, **more)
-        given: dict[str, Any] = {"level": level, "groups": points.groups, "clean": points.clean}
-        if audit is not None:
-            given["audit"], given["clean"] = read_audit(
-                audit, points, normalize=cal.normalize, from_logits=cal.from_logits
-            )
+        more: dict[str, Any] = {"groups": groups, "id": id, "drop": drop_unlabelled}
+        points, given = read_checked(probs, labels, cal, clean=clean, audit=audit, like=cal, **more)
         say("diagnosing")
-        found = nacp.diagnose(cal, points.probs, points.labels, **given)
+        found = nacp.diagnose(cal, points.probs, points.labels, level=level, groups=points.groups, **given)
     if isinstance(found, GroupedDiagnosis):
         results = [{"group": name} | _described(each) for name, each in found.diagnoses.items()]
         document = {"rejected": found.rejected, "level": level, "groups": results}
@@ -63,8 +56,4 @@ def diagnose_command(
 
 def _described(found: Diagnosis) -> dict[str, Any]:
     """Return a diagnosis as it is printed with --json."""
-    return asdict(found) | {
-        "checks": [check._asdict() for check in found.checks],
-        "claim": None if found.claim is None else found.claim._asdict(),
-        "sentence": on_one_line(found),
-    }
+    return vars(found) | {"sentence": on_one_line(found)}

@@ -1,8 +1,6 @@
 """``nacp evaluate``: the size and coverage of sets, and whether the promise was kept."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, replace
-from functools import partial
+from math import isclose
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,30 +8,14 @@ import typer
 
 import nacp
 from nacp.cli import options
+from nacp.cli.audit_table import read_checked
 from nacp.cli.commands import FAILED, command
-from nacp.cli.inputs import read_points
 from nacp.cli.models import NoiseOptions
 from nacp.cli.predict import places_of, predict_blocks, repeat_warnings
-from nacp.cli.terminal import progress_of, show
-from nacp.metrics import Evaluation, evaluated
+from nacp.cli.terminal import complain, progress_of, show
+from nacp.metrics import evaluated
 from nacp.noise import UNSAID
-from nacp.verdict import HINT
 from nacp.wrapping import on_one_line
-
-_WORST = 5
-_MEANINGS = {
-    "n": "test points",
-    "coverage": "the share of sets that hold the true label",
-    "mean_size": "how many labels a set holds, on average",
-    "median_size": "half of the sets hold no more labels than this",
-    "empty": "the share of sets without a label; with --no-allow-empty there are none",
-    "singleton": "the share of sets with one label",
-    "worst_class_coverage": "the coverage of the class that is covered least",
-    "class_coverage_gap": "how far the coverage of a class is from the target, on average over classes",
-    "size_stratified_violation": "the largest distance of coverage from the target among sets of similar "
-    "size (0 to 1, 2 to 3, 4 to 10, 11 to 100, 101 to 1,000 labels, more); it is large if small sets miss "
-    "more often than large ones",
-}
 
 
 @command(
@@ -42,6 +24,7 @@ _MEANINGS = {
     "nacp evaluate cal.json test.csv test.csv:truth --groups test.csv:hospital",
     "nacp evaluate cal.json test.npy noisy.npy --noise 0.2",
     "nacp evaluate cal.json test.csv --clean test.csv:checked",
+    "nacp evaluate cal.json test.csv noisy.csv --audit to-check.csv",
 )
 def evaluate_command(
     calibration: options.Cal,
@@ -50,10 +33,11 @@ def evaluate_command(
     labels: Annotated[
         str | None,
         typer.Argument(
-            metavar="[LABELS]", help="True labels, or noisy ones with --noise: labels.csv:column."
+            metavar="LABELS", help="True labels, or noisy ones with --noise or --audit: labels.csv:column."
         ),
     ] = None,
     clean: options.Clean = None,
+    audit: options.Audit = None,
     allow_empty: options.AllowEmpty = True,
     id: options.Id = None,
     groups: Annotated[
@@ -63,9 +47,11 @@ def evaluate_command(
 ) -> None:
     """Measure the sets on test points, and say whether the promise was kept.
 
-    Without --noise and --clean the labels are taken as true. With
-    --clean, coverage is measured on the checked points alone, and
-    LABELS may be left out.
+    Without --noise, --clean and --audit the labels are taken as true.
+    With --clean, coverage is measured on the checked points alone, and
+    LABELS may be left out. With --audit each checked point counts for
+    those that it stands for; LABELS are those that the audit was chosen
+    by, and the points must not be those of the calibration.
 
     A promise for nearly all calibration sets (pac, binomial, nacp) fails
     if the 95% interval of the coverage of these sets lies below
@@ -79,8 +65,9 @@ def evaluate_command(
     repeat_warnings(cal)
     with progress_of(f"reading {probs}"):
         noise = model.read_noise(cal.k, cal.classes, optional=True, labels=labels or "")
-        are_true = noise is UNSAID and clean is None
-        points = read_points(probs, labels, like=cal, clean=clean, groups=groups, id=id, true=are_true)
+        more: dict[str, Any] = {"clean": clean, "audit": audit, "groups": groups, "id": id}
+        more["true"] = noise is UNSAID and clean is audit is None
+        points, given = read_checked(probs, labels, cal, like=cal, **more)
         matrix, true = points.probs, None if labels is None else points.labels
         places = places_of(cal, points.groups, groups) if isinstance(cal, nacp.GroupedCalibration) else None
         measured: Any = points.groups
@@ -88,38 +75,20 @@ def evaluate_command(
             measured = np.array(cal.names, dtype=object)[places]
         elif isinstance(cal, nacp.GroupedCalibration):
             measured = cal.class_groups
-    given = {"noise": None if noise is UNSAID else noise, "clean": points.clean, "groups": measured}
+    given |= {"noise": None if noise is UNSAID else noise, "groups": measured}
     blocks = (sets for _, _, sets in predict_blocks(cal, matrix, allow_empty, places, "evaluating"))
     result = evaluated(blocks, true, len(matrix), cal.k, cal.classes, cal.alpha, **given)
+    checked = audit is not None and isinstance(cal, nacp.Calibration) and cal.n == result.n
+    if checked and isclose(cal.estimate, result.coverage):
+        complain(
+            "Warning: these look like the points and the checked labels of the calibration. They chose the "
+            "threshold, so coverage looks better than it is: check labels of other points."
+        )
     verdict = nacp.judge(cal, result)
-    if verdict.hint:
-        verdict = replace(verdict, hint=HINT.format("give --noise or --clean"))
     document = result.to_dict() | {
-        "worst_classes": result.by_class.worst(_WORST),
-        "verdict": asdict(verdict) | {"sentence": on_one_line(verdict)},
+        "worst_classes": result.by_class.worst(5),
+        "verdict": vars(verdict) | {"sentence": on_one_line(verdict)},
     }
-    tables = filter(None, (result.groups, result.by_class))
-    show(document, verdict, "", *_explained(result), *(partial(_table, each) for each in tables))
+    show(document, verdict, "", result)
     if not verdict.passed:
         raise typer.Exit(FAILED)
-
-
-def _explained(result: Evaluation) -> Iterator[str]:
-    """Yield each number with its meaning."""
-    intervals = {
-        "coverage": (result.confidence, result.coverage_interval),
-        "mean_size": (0.95, result.size_interval),
-    }
-    for name, meaning in _MEANINGS.items():
-        value = getattr(result, name)
-        if value is None:
-            continue
-        if name in intervals:
-            confidence, (low, high) = intervals[name]
-            meaning += f"; {100 * confidence:.4g}% interval: {low:.6g} to {high:.6g}"
-        text = f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
-        yield f"{name.replace('_', ' ')}: {text} ({meaning})"
-
-
-def _table(coverages: Any) -> str:
-    return f"\n{coverages.table(_WORST)}"

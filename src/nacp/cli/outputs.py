@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from contextvars import ContextVar
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
@@ -21,6 +22,9 @@ from nacp.errors import InputError
 from nacp.files import write_whole
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.sets import PredictionSets
+
+NAMES: ContextVar[Sequence[str]] = ContextVar("names", default=())
+"""The texts that the command line gives to options and arguments, some of which are names of files."""
 
 
 class Sets(NamedTuple):
@@ -70,10 +74,11 @@ def write_sets(blocks: Iterable[Sets], name: str) -> None:
     write_whole(name, "wb" if name.endswith(".gz") else mode, fill)
 
 
-def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | None] = ()) -> None:
+def check_output(name: str, endings: Iterable[str] = ()) -> None:
     """Refuse a file that cannot be written, before its content is computed.
 
-    Only sets may be written to standard output, -. The `inputs` must not be overwritten.
+    Only sets may be written to standard output, -. Another file that the command line names must not be
+    overwritten.
     """
     path, are_sets = Path(name), endings == SET_ENDINGS
     if name == STDIN:
@@ -86,8 +91,11 @@ def check_output(name: str, endings: Iterable[str] = (), inputs: Iterable[str | 
         raise InputError(name, f"must end in {listed}{more}")
     if path.exists() and not path.is_file():
         raise InputError(name, "is a folder, a device or a pipe", remedy="give the name of a file")
-    read = [split_key(each)[0] for each in inputs if each is not None]
-    if path.exists() and any(each.exists() and path.samefile(each) for each in read):
+    others = list(NAMES.get())
+    if name in others:
+        others.remove(name)
+    files = [split_key(each)[0] for each in others]
+    if path.exists() and any(os.path.exists(each) and path.samefile(each) for each in files):
         raise InputError(name, "would overwrite what is read", remedy="give another name")
     if not path.parent.is_dir():
         raise InputError(name, f"cannot be written: there is no folder {path.parent}")
@@ -161,30 +169,21 @@ _WRITERS: dict[str, tuple[Literal["w", "wb"], _Write]] = {
 SET_ENDINGS = tuple(_WRITERS)
 
 
-_OF_A_GROUP = ("n", "threshold", "estimate", "obstacle", "note")
-_OF_ALL = ("correction", "excess", "promise", "warnings", "gap", "price_of_doubt", "alpha", "k", "checked")
+_OF_A_GROUP = ("n", "threshold", "estimate", "correction", "excess", "gap", "obstacle", "note", "checked")
 
 
-def described(calibration: Calibration | GroupedCalibration) -> dict[str, object]:
-    """Return a calibration as it is printed with --json."""
-    if isinstance(calibration, GroupedCalibration):
-        groups = [
-            {"group": name} | {each: getattr(cal, each) for each in _OF_A_GROUP}
-            for name, cal in calibration.groups.items()
-        ]
-        of_all = dict.fromkeys((*_OF_A_GROUP, "correction", "excess")) | {
-            "n": calibration.n,
-            "promise": calibration.promise,
-            "delta": calibration.guarantee.delta,
-            "gap": max(each.gap for each in calibration.calibrations),
-            "groups": groups,
-        }
-        return described(calibration.calibrations[0]) | of_all
-    noise, classes = calibration.noise, calibration.classes
-    return {name: getattr(calibration, name) for name in (*_OF_A_GROUP, *_OF_ALL)} | {
-        "score": calibration.score.to_dict(),
-        "guarantee": calibration.guarantee.name,
-        "delta": calibration.guarantee.delta,
-        "noise": None if noise is None else noise.describe(calibration.k),
-        "classes": None if classes is None else list(classes),
+def described(cal: Calibration | GroupedCalibration) -> dict[str, object]:
+    """Return a calibration as it is printed with --json; what differs by group is None, but in its groups."""
+    names = *_OF_A_GROUP, "price_of_doubt", "promise", "warnings", "alpha", "k", "classes"
+    document = {name: getattr(cal, name, None) for name in names} | {
+        "score": cal.score.to_dict(),
+        "guarantee": cal.guarantee,
+        "delta": cal.guarantee.delta,
+        "noise": None if cal.noise is None else cal.noise.describe(cal.k),
     }
+    if isinstance(cal, GroupedCalibration):
+        document["groups"] = [
+            {"group": name} | {each: getattr(own, each) for each in _OF_A_GROUP}
+            for name, own in cal.groups.items()
+        ]
+    return document

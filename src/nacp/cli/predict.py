@@ -45,7 +45,7 @@ def predict_command(
     In each set the most probable label comes first. A column of ids is carried along.
     """
     cal = nacp.load(calibration)
-    check_output(out, SET_ENDINGS, (probs, str(calibration)))
+    check_output(out, SET_ENDINGS)
     repeat_warnings(cal)
     lowest = not cal.score.takes_probabilities
     if with_probs and lowest:

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from nacp.guarantees import Guarantee
 from nacp.points import watching
 from nacp.wrapping import at_width, wrapped
 
@@ -37,9 +38,13 @@ SETTINGS: ContextVar[Settings] = ContextVar("settings", default=_DEFAULTS)
 """The options of the command that runs."""
 
 
-def progress_bar() -> Progress:
-    """Return a progress bar on standard error; none if that is no terminal."""
-    return Progress(
+@contextmanager
+def progress_of(what: str, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
+    """Show a bar for one task on standard error, if that is a terminal.
+
+    Call the function with how much is done, or with what is done now.
+    """
+    with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
@@ -47,13 +52,7 @@ def progress_bar() -> Progress:
         console=Console(stderr=True),
         transient=True,
         disable=SETTINGS.get().quiet or not sys.stderr.isatty(),
-    )
-
-
-@contextmanager
-def progress_of(what: str, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
-    """Show a bar for one task; call the function with how much is done, or with what is done now."""
-    with progress_bar() as bar:
+    ) as bar:
         task = bar.add_task(printable(what), total=total)
 
         def say(now: int | str) -> None:
@@ -152,7 +151,13 @@ def discard(stream: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold; it has no infinity, for which a word stands."""
+    """Return what JSON can hold: a result as its fields, and a word for infinity, which it has not."""
+    if isinstance(value, Guarantee):
+        return value.name
+    if is_dataclass(value):
+        value = vars(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -148,9 +148,22 @@ def coverage_by_class(
 
 
 def class_coverage(
-    covered: Bools, labels: Ints, k: int, *, classes: Any = None, tail: float = TAIL, kind: str = "class"
+    covered: Bools,
+    labels: Ints,
+    k: int,
+    *,
+    classes: Any = None,
+    tail: float = TAIL,
+    kind: str = "class",
+    weights: Floats | None = None,
 ) -> ClassCoverage:
-    """Return the coverage of each class from its true labels and from whether each set covers."""
-    count, held = (np.bincount(some, minlength=k) for some in (labels, labels[covered]))
-    share = np.divide(held, count, out=np.full(k, np.nan), where=count > 0)
-    return ClassCoverage(share, *exact_share(held, count, tail), count, classes, kind)
+    """Return the coverage of each class from its true labels and from whether each set covers.
+
+    Where labels have `weights`, intervals are those of the number of equal ones that says as much (Kish).
+    """
+    own = np.ones(len(labels)) if weights is None else weights
+    total, held, squares = (np.bincount(labels, each, minlength=k) for each in (own, own * covered, own**2))
+    with np.errstate(invalid="ignore"):  # 0 / 0 for a class without labels
+        share, scale = held / total, total / squares
+    interval = exact_share(held * scale, total * scale, tail)
+    return ClassCoverage(share, *interval, np.bincount(labels, minlength=k), classes, kind)

@@ -14,13 +14,13 @@ from nacp._types import Floats, Ints
 Kinds: TypeAlias = Sequence[tuple[Floats, int]]
 
 
-def exact_share(hits: Ints | Floats, trials: Ints, tail: float) -> tuple[Floats, Floats]:
+def exact_share(hits: Ints | Floats, trials: Ints | Floats, tail: float) -> tuple[Floats, Floats]:
     """Return Clopper and Pearson's intervals for shares, `tail` outside at each end; nan without trials."""
     from scipy.special import betaincinv
 
     with np.errstate(invalid="ignore"):
-        low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, tail), 0.0)
-        high = np.where(hits < trials, betaincinv(hits + 1, np.maximum(trials - hits, 1), 1 - tail), 1.0)
+        low = np.where(hits > 0, betaincinv(hits, trials - hits + 1, tail), 0.0)
+        high = np.where(hits < trials, betaincinv(hits + 1, trials - hits, 1 - tail), 1.0)
     seen = trials > 0
     return np.where(seen, low, np.nan), np.where(seen, high, np.nan)
 

@@ -46,6 +46,31 @@ def strata_variance(
     return outside + inside + w * (1 - w) * (p1 - p0) ** 2 / points
 
 
+def strata_interval(hits: Pair, checked: Pair, counted: Pair, tail: float) -> tuple[float, float]:
+    """Return an interval for F, about `tail` outside at each end; the arguments are X0, X1; n0, n1; N0, N.
+
+    The exact intervals of p0, p1 and w are combined as independent errors of an estimate are, each end of it
+    from the ends that move F its way (Zou and Donner, Statistics in Medicine 27, 2008). With one stratum it
+    is the exact interval.
+
+    Examples
+    --------
+    >>> from nacp.stats.strata import strata_interval
+    >>> low, high = strata_interval((20, 195), (40, 200), (450, 4500), 0.025)  # about 0.1 / 2 + 0.9 * 0.975
+    >>> round(low, 3), round(high, 3)
+    (0.894, 0.95)
+    """
+    x, n = np.array([*hits, counted[0]]), np.array([*checked, counted[1]])
+    (low, high), share = exact_share(x, n, tail), x / n
+    p0, p1, w = share
+    slopes = np.array([w, 1 - w, p0 - p1])
+    estimate, rising = w * p0 + (1 - w) * p1, slopes > 0
+    below, above = (
+        np.linalg.norm(slopes * np.where(side, share - low, high - share)) for side in (rising, ~rising)
+    )
+    return max(float(estimate - below), 0.0), min(float(estimate + above), 1.0)
+
+
 def hits_needed_inside(checked: Pair, counted: Pair, pilot: Pair, target: float, delta: float) -> Ints:
     """Return k: the test passes if of the checked points inside ``X1 >= k[X0]`` are hits.
 
