@@ -387,9 +387,10 @@ def calibrations(
     `sample` holds the points, for a guarantee that reads them again.
     """
     found = find(guarantee, tallies.curve, noise, alphas, crossing, sample, seed)
-    issues = against(tallies.lowest(noise), noise, tallies.score.offset, known.get("classes"))
-    issues += warning_of(sample)
-    known = {"random_state": seed, "alphas": len(alphas), "warnings": issues, "score": tallies.score} | known
+    if "warnings" not in known:  # groups have those of all points
+        issues = against(tallies.lowest(noise), noise, tallies.score.offset, known.get("classes"))
+        known["warnings"] = issues + warning_of(sample)
+    known = {"random_state": seed, "alphas": len(alphas), "score": tallies.score} | known
     calibrated = []
     for alpha, (finding, curve, price_of_doubt) in zip(alphas, found, strict=True):
         counts = {"n": curve.tally.n, "k": curve.tally.k, "tally": curve.tally, "tally_noise": curve.noise}
