@@ -255,11 +255,8 @@ def calibrate(
                 "needs arrays in memory, one label for each row, and neither clean= nor groups of classes",
             )
         check_aligned(noise_groups, probs)
-        shape = getattr(probs, "shape", None) or np.shape(probs)
-        if len(shape) != 2:
-            open_rows(probs, **options)  # says what is wrong
-        n, k = map(int, shape)
-        noise, places = noise_by_group(noise, noise_groups, n, k, classes)
+        rows = open_rows(probs, **options)
+        noise, places = noise_by_group(noise, noise_groups, rows.n, rows.k, classes)
     if clean is not None:
         chosen = for_checked(guarantee, delta, crossing, unlabelled, audit, score)
         asked = Asked(chosen, None, alphas, crossing, seed, simultaneous, small, {})
@@ -306,7 +303,7 @@ def calibrate(
         return by_group[0] if np.ndim(alpha) == 0 else by_group
     more = None
     if unlabelled is not None:
-        extra = open_rows(unlabelled, **options, k=rows.k, name="unlabelled")
+        extra = open_rows(unlabelled, **options, k=rows.k, name="unlabelled", widths=rows.widths)
         more = Tally.of_rows(extra, score.spec)
     counted = Counted.of(sample, model, squares=chosen.needs_squares, more=more)
     found = calibrations(counted, chosen, model, alphas, crossing, sample, seed, **known)

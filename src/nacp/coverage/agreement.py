@@ -42,6 +42,8 @@ def unrelated(sample: Sample) -> bool:
         fits[where] = sample.rows.whole(places[where])
     if not sample.score.takes_probabilities:
         np.negative(fits, out=fits)
+    if not np.isfinite(fits).all():
+        return False
     labels = sample.labels[places, 0] % sample.k
     shares = np.bincount(labels, minlength=sample.k) / n
     by_row, by_class = fits @ shares, fits.mean(axis=0)

@@ -92,7 +92,7 @@ class Chunk:
         sample = Sample.of(rows, numbers, score, parts)
         counted = Counted.of(sample, noise, squares=squares and not sample.several)
         several = sample.given if sample.several else None
-        return cls([*counted.tallies.values()], rows.widths_of_all(), several)
+        return cls([*counted.tallies.values()], rows.widths, several)
 
     @property
     def n(self) -> int:

@@ -210,6 +210,8 @@ class Tally:
     def of(cls, sample: Sample, weights: Weights, squares: bool = False) -> "Tally":
         """Tally a sample in one pass over its rows."""
         kinds = 1 if weights.constant is not None else 3
+        if kinds == 3 and sample.n > MOST_POINTS:
+            raise InputError("probs", f"can have at most {MOST_POINTS:,} points under this noise model")
         weights_of = partial(weights.of, sample)
         low, counts, squared = _counted(sample.rows, sample.score.spec, weights_of, kinds, squares)
         there = sample.parts > 0

@@ -144,7 +144,12 @@ class Finding(NamedTuple):
 def found_at(curve: Curve, cell: int, correction: float, why: str) -> Finding:
     """Return the finding for a threshold of the grid; `why` is the reason if it is infinite."""
     if cell == INFINITE:
+        beyond = float(curve.tally.hits[curve.tally.cells == INFINITE].sum()) / max(curve.points, 1)
+        if beyond:
+            last = float(curve.spec.thresholds[INFINITE - 1])
+            why += f"; {percent(beyond)} of the labels have scores above {last:.7g}, where no threshold lies"
         return Finding(math.inf, 1.0, correction, curve.absent or why)
+    cell = max(cell, 0)  # If empty sets reach the target, the smallest threshold is taken.
     estimate = float(curve.at(np.array([cell]), curve.clean)[0])
     return Finding(float(curve.spec.thresholds[cell]), estimate, correction)
 
@@ -445,9 +450,10 @@ def find(
     """Return what a guarantee finds for each alpha, also if the noise is not known exactly.
 
     For an interval of rates, the result is the largest of the thresholds at both ends, or at the fixed rates
-    that cover it: such a threshold passes at every rate of the interval (docs/guarantees.md, N4). Each curve
-    accounts for the radius. `curve_under` returns the curve of the points under a noise model and a radius;
-    `sample` holds the points, if they can be read again.
+    that cover it: such a threshold passes at every rate of the interval (docs/guarantees.md, N4). If several
+    are infinite, the reason given is that of the highest rate. Each curve accounts for the radius.
+    `curve_under` returns the curve of the points under a noise model and a radius; `sample` holds the points,
+    if they can be read again.
     """
     exact = curve_under(noise, 0.0)
     exactly = guarantee.find([exact] * len(alphas), alphas, crossing, sample, seed)
@@ -462,7 +468,9 @@ def find(
         curve = replace(curve_under(end, noise.doubt.radius), widest=widest, rate_step=step)
         ends.append((curve, guarantee.find([curve] * len(alphas), alphas, crossing, sample, seed)))
     for i, (known, _, _) in enumerate(results):
-        curve, finding = max(((curve, found[i]) for curve, found in ends), key=lambda way: way[1].threshold)
+        curve, finding = max(
+            ((curve, found[i]) for curve, found in reversed(ends)), key=lambda way: way[1].threshold
+        )
         finding = finding._replace(gap=max(found[i].gap for _, found in ends))
         cells = np.searchsorted(exact.spec.thresholds, [known.threshold, finding.threshold])
         less, more = exact.at(cells, exact.random) * exact.tally.k

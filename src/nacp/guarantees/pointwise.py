@@ -43,9 +43,9 @@ class Test:
         """
         likely = floor(delta, Problem.of(curve, alpha).deviation, curve.tally.n) / 2
         least = curve.crossing(1 - alpha + likely, "last")
-        if curve.absent is not None or least == INFINITE:
-            return cls(curve, alpha, len(TESTED), np.empty(0, dtype=np.int64))
         first = int(np.searchsorted(TESTED, least))
+        if first == len(TESTED):
+            return cls(curve, alpha, first, TESTED[first:])
         upto = np.searchsorted(curve.tally.cells, TESTED[first:], side="right")
         return cls(curve, alpha, first, TESTED[first:][np.append(upto[1:] > upto[:-1], True)])
 
@@ -95,7 +95,7 @@ class PointwiseTest(Guarantee):
         if failed >= 0:
             place = int(np.searchsorted(TESTED, test.cells[failed], side="right"))
         above = TESTED[place : place + 1]
-        if len(above) and curve.at(above, curve.random)[0] < 1:
+        if len(above) and above[0] < curve.tally.cells[-1]:
             return found_at(curve, int(above[0]), 0.0, "")
         problem = Problem.of(curve, test.alpha)
         of_classes = problem.members is not None

@@ -59,14 +59,16 @@ class SplitConformal(Corrected):
 
 def _exact(found: Finding, sample: Sample, problem: Problem) -> Finding:
     """Replace the grid point by the smallest score of a given label at which the target is reached."""
-    if not math.isfinite(found.threshold):
-        return found
     weights = sample.parts
     if problem.members is not None:
         weights = weights * np.isin(sample.labels, problem.members)
     order = np.argsort(sample.label_scores, axis=None)
     covered = np.cumsum(weights.reshape(-1)[order]) * problem.per_point
     place = int(np.searchsorted(covered, 1 - problem.alpha + found.correction - ROUNDING))
+    if place == len(order):
+        if math.isinf(found.threshold):
+            return found
+        place -= 1  # Parts of labels, such as thirds, are rounded.
     threshold = float(sample.label_scores.reshape(-1)[order[place]])
     upto = sample.label_scores.reshape(-1)[order].searchsorted(threshold, side="right") - 1
-    return found._replace(threshold=threshold, estimate=float(covered[upto]))
+    return found._replace(threshold=threshold, estimate=float(covered[upto]), obstacle=None)

@@ -8,7 +8,7 @@ import math
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -26,7 +26,6 @@ T = TypeVar("T")
 Where: TypeAlias = slice | Ints
 _FLOATS = [np.dtype(each) for each in (np.float16, np.float32, np.float64)]
 _NAMES = [each.name for each in _FLOATS]
-_SAMPLED_ROWS = 32
 _ENTRIES_PER_THREAD = 1 << 18  # Starting a thread takes longer than reading fewer entries.
 _PREFIX = "nacp-rows"
 _WATCH: ContextVar[Callable[[int], object] | None] = ContextVar("watch", default=None)
@@ -147,12 +146,18 @@ class Rows:
 
     @cached_property
     def widths(self) -> Widths:
-        """The types of the numbers, determined from a few rows of the whole range."""
-        return self._widths_of([self._given(slice(None, None, max(1, self.n // _SAMPLED_ROWS)))])
-
-    def widths_of_all(self) -> Widths:
-        """Return the types of the numbers, determined from all rows."""
-        return self._widths_of(self._given(where) for where in self.slices())
+        """The types of the numbers, determined from all rows."""
+        given = self.dtype.newbyteorder("=")
+        given, place = given if given in _FLOATS else np.dtype(np.float64), 0
+        with np.errstate(over="ignore"):
+            for where in self.slices():
+                block = self._given(where)
+                for some in (block[:1], block):  # The first row is often enough.
+                    while _FLOATS[place] != given and not np.array_equal(some, some.astype(_FLOATS[place])):
+                        place += 1
+                if _FLOATS[place] == given:
+                    break
+        return Widths(_FLOATS[place].name, given.name)
 
     def __getitem__(self, where: Where) -> Any:
         block = self._read(where)
@@ -217,18 +222,6 @@ class Rows:
         if self._normalize or self.logits:
             block = block / block.sum(axis=1, dtype=np.float64, keepdims=True)
         return block
-
-    def _widths_of(self, blocks: Iterable[Array]) -> Widths:
-        given = self.dtype.newbyteorder("=")
-        given, place = given if given in _FLOATS else np.dtype(np.float64), 0
-        with np.errstate(over="ignore"):
-            for block in blocks:
-                for some in (block[:1], block):  # The first row is often enough.
-                    while _FLOATS[place] != given and not np.array_equal(some, some.astype(_FLOATS[place])):
-                        place += 1
-                if _FLOATS[place] == given:
-                    break
-        return Widths(_FLOATS[place].name, given.name)
 
 
 def _as_float(block: Array) -> Array:

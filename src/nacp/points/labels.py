@@ -13,6 +13,9 @@ from nacp.engine import is_tensor
 from nacp.errors import InputError
 from nacp.points.tensors import fetched, on_host
 
+NO_CHANCE = 30
+"""The number of rows from which on a pattern that all rows share is no coincidence."""
+
 
 def plain_array(values: Any) -> Array:
     """Return an array; objects that are all numbers or missing values become numbers and NaN.
@@ -173,7 +176,8 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
     if not several:
         return check_labels(labels, n, k, classes)
     array, missing = open_table(labels, classes)
-    if array.shape[1] == k and np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all():
+    one_hot = array.shape[1] == k and np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all()
+    if one_hot and len(array) >= NO_CHANCE:
         raise InputError(
             "labels",
             f"must have the shape ({n},), and not a 1 for the label and 0 for the others",

@@ -9,7 +9,7 @@ from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import is_tensor, of
 from nacp.errors import InputError
 from nacp.points.arrays import Rows, Widths, kind_of
-from nacp.points.labels import check_classes, check_labels, plain_array, refuse_tables
+from nacp.points.labels import NO_CHANCE, check_classes, check_labels, plain_array, refuse_tables
 from nacp.points.tensors import TensorRows, extremes, open_tensor
 from nacp.points.top import TopRows, open_sparse, open_top
 
@@ -77,11 +77,11 @@ def open_rows(
             else "must hold all scores"
         )
         raise InputError(name, problem, found=repr(probs), remedy="pass probs.toarray()")
-    if getattr(probs, "is_sparse", False) or getattr(probs, "is_sparse_csr", False):
+    if is_tensor(probs) and str(probs.layout) != "torch.strided":
         raise InputError(name, f"{what}is a sparse tensor", remedy="pass probs.to_dense()")
     matrix: Any = _in_order(probs, classes, k, name) if hasattr(probs, "columns") else probs
     if top or sparse:
-        matrix = open_top(probs) if top else open_sparse(probs)
+        matrix = open_top(probs) if top else open_sparse(probs) if probs.ndim == 2 else probs
     elif is_tensor(matrix):
         matrix = open_tensor(matrix, name)
     else:
@@ -216,7 +216,7 @@ def check_rows(
             else:
                 what = "(scores, given in place of probabilities) holds NaN"
                 _refuse_any(np.isnan(block), start + first, name, what, remedy=None)
-    if from_logits and rows.n and all(_are_probable(rows.whole(each)) for each in rows.slices()):
+    if from_logits and rows.n >= NO_CHANCE and all(_are_probable(rows.whole(each)) for each in rows.slices()):
         raise InputError(
             name,
             "must hold logits",
