@@ -1,15 +1,14 @@
 """``nacp reproduce``: the tables and figures of the paper."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import typer
 
 from nacp.cli.commands import command
-from nacp.cli.terminal import SETTINGS, progress_bar, show
+from nacp.cli.terminal import SETTINGS, progress_of, show
 from nacp.paper import figures
-from nacp.paper.experiments import DIRECT_SPLITS, EXPERIMENTS, SWEEP_SPLITS, NothingToRun, Run, Setting
+from nacp.paper.experiments import DIRECT_SPLITS, EXPERIMENTS, SWEEP_SPLITS, NothingToRun, Run
 from nacp.paper.reproduce import NAMES, Name, reproduce
 from nacp.paper.sources import left_out
 
@@ -51,31 +50,36 @@ def reproduce_command(
     run = Run(data, splits, random_state)
     for sentence in left_out(run.folder) if run.folder else ():
         typer.echo(sentence, err=True)
-    settings_of: dict[Name, list[Setting]] = {}
+    totals = dict[Name, int]()
     for name in NAMES if what == "all" else (what,):
         try:
-            settings_of[name] = EXPERIMENTS[name](run).settings if name in EXPERIMENTS else []
+            settings = EXPERIMENTS[name](run).settings if name in EXPERIMENTS else []
+            totals[name] = sum(each.splits for each in settings)
         except NothingToRun as nothing:
             if what != "all":
                 raise
             typer.echo(f"{nothing}: left out.", err=True)
-    as_json = SETTINGS.get().as_json
-    bar, made, done = progress_bar(), [], dict[tuple[str, str], int]()
-    task = bar.add_task("", total=sum(each.splits for settings in settings_of.values() for each in settings))
-
-    def report(name: str, title: str, splits_done: int) -> None:
-        done[name, title] = splits_done
-        bar.update(task, description=title, completed=sum(done.values()))
-
-    with bar:
-        for name in settings_of:
-            text, paths = reproduce(name, run, out, partial(report, name))
-            made.append({"name": name, "files": [str(path) for path in paths]})
-            if not as_json:
-                bar.stop()
-                typer.echo(f"{text}\nWritten: {', '.join(map(str, paths))}\n")
-                bar.start()
-    if as_json:
+    made = []
+    for name, total in totals.items():
+        text, files = _reproduce(name, run, out, total)
+        made.append({"name": name, "files": files})
+        if not SETTINGS.get().as_json:
+            typer.echo(f"{text}\nWritten: {', '.join(files)}\n")
+    if SETTINGS.get().as_json:
         show(made)
     if not figures.available():
         typer.echo("No figures were drawn: matplotlib is not installed (pip install 'nacp[plot]').", err=True)
+
+
+def _reproduce(name: Name, run: Run, out: Path, total: int) -> tuple[str, list[str]]:
+    """Make one table or figure; return its text and its files. A bar shows how many splits have been done."""
+    done = dict[str, int]()
+    with progress_of(name, total) as say:
+
+        def report(title: str, splits: int) -> None:
+            done[title] = splits
+            say(title)
+            say(sum(done.values()))
+
+        text, paths = reproduce(name, run, out, report)
+    return text, list(map(str, paths))

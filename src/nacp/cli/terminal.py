@@ -37,9 +37,13 @@ SETTINGS: ContextVar[Settings] = ContextVar("settings", default=_DEFAULTS)
 """The options of the command that runs."""
 
 
-def progress_bar() -> Progress:
-    """Return a progress bar on standard error; none if that is no terminal."""
-    return Progress(
+@contextmanager
+def progress_of(what: str, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
+    """Show a bar for one task on standard error, if that is a terminal.
+
+    Call the function with how much is done, or with what is done now.
+    """
+    with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
@@ -47,13 +51,7 @@ def progress_bar() -> Progress:
         console=Console(stderr=True),
         transient=True,
         disable=SETTINGS.get().quiet or not sys.stderr.isatty(),
-    )
-
-
-@contextmanager
-def progress_of(what: str, total: int | None = None) -> Iterator[Callable[[int | str], None]]:
-    """Show a bar for one task; call the function with how much is done, or with what is done now."""
-    with progress_bar() as bar:
+    ) as bar:
         task = bar.add_task(printable(what), total=total)
 
         def say(now: int | str) -> None:
