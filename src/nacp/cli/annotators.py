@@ -124,7 +124,7 @@ def annotators_command(
         )
         show(document, found, *written)
     else:
-        document["annotators"] = [row._asdict() for row in each.rows]
+        document["annotators"] = each.rows
         show(document, each, "", found, *written)
 
 

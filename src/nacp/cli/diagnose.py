@@ -1,6 +1,5 @@
 """``nacp diagnose``: whether the noise model of a calibration can be right."""
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -57,8 +56,4 @@ def diagnose_command(
 
 def _described(found: Diagnosis) -> dict[str, Any]:
     """Return a diagnosis as it is printed with --json."""
-    return asdict(found) | {
-        "checks": [check._asdict() for check in found.checks],
-        "claim": None if found.claim is None else found.claim._asdict(),
-        "sentence": on_one_line(found),
-    }
+    return vars(found) | {"sentence": on_one_line(found)}

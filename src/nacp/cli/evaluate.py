@@ -1,6 +1,6 @@
 """``nacp evaluate``: the size and coverage of sets, and whether the promise was kept."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -84,7 +84,7 @@ def evaluate_command(
         verdict = replace(verdict, hint=HINT.format("give --noise or --clean"))
     document = result.to_dict() | {
         "worst_classes": result.by_class.worst(5),
-        "verdict": asdict(verdict) | {"sentence": on_one_line(verdict)},
+        "verdict": vars(verdict) | {"sentence": on_one_line(verdict)},
     }
     show(document, verdict, "", result)
     if not verdict.passed:

@@ -57,11 +57,4 @@ def plan_command(
             by=by,
             simultaneous=simultaneous,
         )
-    document = {"k": k, "n": n, "alpha": alpha, "excess": excess} | {
-        "rows": [row._asdict() | {"guarantee": row.guarantee.name} for row in found.rows],
-        "checked": found.checked,
-        "checked_rows": [row._asdict() | {"guarantee": row.guarantee.name} for row in found.checked_rows],
-        "assumed": found.assumed,
-        "groups": [need._asdict() for need in found.groups],
-    }
-    show(document, found)
+    show({"k": k} | vars(found), found)

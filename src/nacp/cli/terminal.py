@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+from nacp.guarantees import Guarantee
 from nacp.points import watching
 from nacp.wrapping import at_width, wrapped
 
@@ -150,7 +151,13 @@ def discard(stream: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold; it has no infinity, for which a word stands."""
+    """Return what JSON can hold: a result as its fields, and a word for infinity, which it has not."""
+    if isinstance(value, Guarantee):
+        return value.name
+    if is_dataclass(value):
+        value = vars(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
