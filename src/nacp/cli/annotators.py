@@ -11,8 +11,10 @@ import typer
 import nacp
 from nacp._types import Array
 from nacp.cli import options
+from nacp.cli.commands import command
 from nacp.cli.formats import ARRAYS, PARQUET, checked, escaped, kind, split_key
 from nacp.cli.inputs import read_class_list, read_matrix
+from nacp.cli.noise import noise_app
 from nacp.cli.outputs import check_output
 from nacp.cli.terminal import complain, progress_of, show
 from nacp.errors import InputError
@@ -20,13 +22,6 @@ from nacp.estimation import accuracy_by_annotator
 from nacp.files import write_whole
 from nacp.labels import FORMATS, LabelTable, from_matrix, read
 from nacp.labels.exports import is_long_file
-
-EXAMPLES = (
-    "nacp noise annotators votes.csv --k 10",
-    "nacp noise annotators export.json --classes names.txt --model annotators --labels labels.npz",
-    "nacp calibrate probs.npy labels.npz --noise noise.json --classes names.txt",
-    "nacp noise annotators answers.csv --item image --annotator who --label answer --classes names.txt",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +49,14 @@ class Export:
     expert: Annotated[str | None, options.name("An annotator whose labels count as checked.")] = None
 
 
+@command(
+    "annotators",
+    "nacp noise annotators votes.csv --k 10",
+    "nacp noise annotators export.json --classes names.txt --model annotators --labels labels.npz",
+    "nacp calibrate probs.npy labels.npz --noise noise.json --classes names.txt",
+    "nacp noise annotators answers.csv --item image --annotator who --label answer --classes names.txt",
+    app=noise_app,
+)
 def annotators_command(
     labels: Annotated[
         str,

@@ -9,7 +9,7 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.audit_table import CHECKED, COLUMNS, write_audit
-from nacp.cli.commands import app, command, example_block
+from nacp.cli.commands import command, group
 from nacp.cli.formats import TextTable
 from nacp.cli.inputs import ID, Column, Rows, id_at
 from nacp.cli.models import NoiseOptions
@@ -18,18 +18,12 @@ from nacp.cli.sample import PointFiles
 from nacp.cli.terminal import progress_of, show
 from nacp.errors import InputError
 
-audit_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-app.add_typer(audit_app, name="audit")
-
-
-@audit_app.callback(
-    epilog=example_block(
-        "nacp audit choose probs.npy labels.csv --budget 300 -o to-check.csv",
-        "nacp calibrate probs.npy labels.csv --audit to-check.csv",
-    )
+audit_app = group(
+    "audit",
+    "Have some labels checked, for --audit of other commands.",
+    "nacp audit choose probs.npy labels.csv --budget 300 -o to-check.csv",
+    "nacp calibrate probs.npy labels.csv --audit to-check.csv",
 )
-def _audit() -> None:
-    """Have some labels checked, for --audit of other commands."""
 
 
 @command(

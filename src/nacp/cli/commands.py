@@ -51,7 +51,11 @@ class _Help:
         return parameters
 
 
-class Commands(_Help, TyperGroup):
+class Group(_Help, TyperGroup):
+    """A command that has commands of its own."""
+
+
+class Commands(Group):
     """The commands, in the order of their use.
 
     The exit code is 2 for wrong input and wrong options; 130 for Ctrl-C and 141 for a closed pipe, as in a
@@ -125,6 +129,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def group(name: str, help: str, *examples: str) -> typer.Typer:
+    """Return a command that has commands of its own."""
+    options: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": "rich"}
+    found = typer.Typer(name=name, cls=Group, help=help, epilog=example_block(*examples), **options)
+    app.add_typer(found)
+    return found
 
 
 def command(name: str, *examples: str, app: typer.Typer = app) -> Callable[[_Function], _Function]:

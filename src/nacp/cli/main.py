@@ -6,6 +6,7 @@ import typer
 
 import nacp
 from nacp.cli import (  # noqa: F401  (they add their commands)
+    annotators,
     audit,
     calibrate,
     compare,

@@ -6,25 +6,19 @@ from typing import Annotated, Literal
 import typer
 
 import nacp
-from nacp.cli import annotators, options
-from nacp.cli.commands import app, command, example_block
+from nacp.cli import options
+from nacp.cli.commands import command, group
 from nacp.cli.inputs import read_class_list, read_lines, read_pairs
 from nacp.cli.outputs import check_output
 from nacp.cli.sample import PointFiles
 from nacp.cli.terminal import complain, progress_of, show
 
-noise_app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
-app.add_typer(noise_app, name="noise")
-
-
-@noise_app.callback(
-    epilog=example_block(
-        "nacp noise audit noisy.csv checked.csv --k 10",
-        "nacp calibrate probs.npy labels.npy --noise noise.json",
-    )
+noise_app = group(
+    "noise",
+    "Estimate label noise, for --noise of nacp calibrate.",
+    "nacp noise audit noisy.csv checked.csv --k 10",
+    "nacp calibrate probs.npy labels.npy --noise noise.json",
 )
-def _noise() -> None:
-    """Estimate label noise, for --noise of nacp calibrate."""
 
 
 @command(
@@ -65,9 +59,6 @@ def audit_command(
     if len(true) < number:
         complain(f"Left out: {number - len(true):,} of {number:,} items without a label or a true one.")
     _write(found, out)
-
-
-command("annotators", *annotators.EXAMPLES, app=noise_app)(annotators.annotators_command)
 
 
 @command(

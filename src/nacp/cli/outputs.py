@@ -169,30 +169,21 @@ _WRITERS: dict[str, tuple[Literal["w", "wb"], _Write]] = {
 SET_ENDINGS = tuple(_WRITERS)
 
 
-_OF_A_GROUP = ("n", "threshold", "estimate", "obstacle", "note")
-_OF_ALL = ("correction", "excess", "promise", "warnings", "gap", "price_of_doubt", "alpha", "k", "checked")
+_OF_A_GROUP = ("n", "threshold", "estimate", "correction", "excess", "gap", "obstacle", "note", "checked")
 
 
-def described(calibration: Calibration | GroupedCalibration) -> dict[str, object]:
-    """Return a calibration as it is printed with --json."""
-    if isinstance(calibration, GroupedCalibration):
-        groups = [
-            {"group": name} | {each: getattr(cal, each) for each in _OF_A_GROUP}
-            for name, cal in calibration.groups.items()
-        ]
-        of_all = dict.fromkeys((*_OF_A_GROUP, "correction", "excess")) | {
-            "n": calibration.n,
-            "promise": calibration.promise,
-            "delta": calibration.guarantee.delta,
-            "gap": max(each.gap for each in calibration.calibrations),
-            "groups": groups,
-        }
-        return described(calibration.calibrations[0]) | of_all
-    noise, classes = calibration.noise, calibration.classes
-    return {name: getattr(calibration, name) for name in (*_OF_A_GROUP, *_OF_ALL)} | {
-        "score": calibration.score.to_dict(),
-        "guarantee": calibration.guarantee.name,
-        "delta": calibration.guarantee.delta,
-        "noise": None if noise is None else noise.describe(calibration.k),
-        "classes": None if classes is None else list(classes),
+def described(cal: Calibration | GroupedCalibration) -> dict[str, object]:
+    """Return a calibration as it is printed with --json; what differs by group is None, but in its groups."""
+    names = *_OF_A_GROUP, "price_of_doubt", "promise", "warnings", "alpha", "k", "classes"
+    document = {name: getattr(cal, name, None) for name in names} | {
+        "score": cal.score.to_dict(),
+        "guarantee": cal.guarantee,
+        "delta": cal.guarantee.delta,
+        "noise": None if cal.noise is None else cal.noise.describe(cal.k),
     }
+    if isinstance(cal, GroupedCalibration):
+        document["groups"] = [
+            {"group": name} | {each: getattr(own, each) for each in _OF_A_GROUP}
+            for name, own in cal.groups.items()
+        ]
+    return document
