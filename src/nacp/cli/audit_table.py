@@ -72,7 +72,13 @@ def write_audit(
 
 
 def read_checked(
-    probs: str, labels: str | None, *, clean: str | None, audit: str | None, known: Any, **more: Any
+    probs: str,
+    labels: str | None,
+    known: Any,
+    *,
+    clean: str | None = None,
+    audit: str | None = None,
+    **more: Any,
 ) -> tuple[Points, dict[str, Any]]:
     """Read points some of whose labels were checked; return them with `clean` and `audit` as arguments.
 

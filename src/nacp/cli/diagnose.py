@@ -40,7 +40,7 @@ def diagnose_command(
     cal: Any = nacp.load(calibration)
     with progress_of(f"reading {probs}") as say:
         more: dict[str, Any] = {"groups": groups, "id": id, "drop": drop_unlabelled}
-        points, given = read_checked(probs, labels, clean=clean, audit=audit, known=cal, like=cal, **more)
+        points, given = read_checked(probs, labels, cal, clean=clean, audit=audit, like=cal, **more)
         say("diagnosing")
         found = nacp.diagnose(cal, points.probs, points.labels, level=level, groups=points.groups, **given)
     if isinstance(found, GroupedDiagnosis):

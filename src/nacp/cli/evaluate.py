@@ -68,7 +68,7 @@ def evaluate_command(
         noise = model.read_noise(cal.k, cal.classes, optional=True, labels=labels or "")
         more: dict[str, Any] = {"clean": clean, "audit": audit, "groups": groups, "id": id}
         more["true"] = noise is UNSAID and clean is audit is None
-        points, given = read_checked(probs, labels, known=cal, like=cal, **more)
+        points, given = read_checked(probs, labels, cal, like=cal, **more)
         matrix, true = points.probs, None if labels is None else points.labels
         places = places_of(cal, points.groups, groups) if isinstance(cal, nacp.GroupedCalibration) else None
         measured: Any = points.groups

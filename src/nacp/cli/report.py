@@ -1,6 +1,5 @@
 """``nacp report``: a page about a calibration."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.commands import command
-from nacp.cli.inputs import Points, read_lines
+from nacp.cli.inputs import read_lines
 from nacp.cli.outputs import check_output, described
 from nacp.cli.sample import Sample, SampleOptions, Target, TestPoints
 from nacp.cli.terminal import progress_of, show
@@ -60,11 +59,8 @@ def report_command(
         raise InputError(files[0], "is a calibration by group", remedy=remedy)
     check_output(str(out))
     with progress_of(f"reading {sample.probs}"):
-        if saved is None:
-            points, given = sample.open(target.groups)
-            given |= target.arguments()
-        else:
-            points, given = _open_saved(saved, sample, target)
+        points, given = sample.open(target.groups, saved)
+        given |= target.arguments() | ({} if saved is None else {"calibration": saved})
         given |= test.arguments(points, test_groups)
         if descriptions is not None:
             given["descriptions"] = read_lines(descriptions)
@@ -74,19 +70,3 @@ def report_command(
     part = page.contents.groups
     found = page.contents.calibration if part is None else part.calibration
     show(described(found) | {"out": str(out)}, found, f"Written: {out}")
-
-
-def _open_saved(saved: Any, sample: Sample, target: Target) -> tuple[Points, dict[str, Any]]:
-    """Read the points of a saved calibration; return the arguments of a report, with options that differ."""
-    known = replace(sample, normalize=saved.normalize, from_logits=saved.from_logits)
-    points, found = known.open(target.groups, saved)
-    given = {name: found[name] for name in ("noise", "clean", "audit") if name in found}
-    stated = vars(target) | {
-        name: getattr(sample, name) for name in ("normalize", "from_logits", "random_state")
-    }
-    changed = {
-        name: value
-        for name, value in stated.items()
-        if value != getattr(Sample, name, getattr(Target, name, None))
-    }
-    return points, given | changed | {"calibration": saved}

@@ -5,13 +5,18 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from nacp.calibration import Calibration
 from nacp.cli import options
 from nacp.cli.audit_table import read_checked
 from nacp.cli.inputs import Points, read_points
 from nacp.cli.models import NoiseOptions
 from nacp.coverage.curve import Rule
 from nacp.errors import InputError
+
+
+def stated(options: Any, *names: str) -> dict[str, Any]:
+    """Return those of the options that differ from their defaults, which are the same in Python."""
+    found = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in found.items() if value != getattr(type(options), name)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +38,16 @@ class PointFiles(PointOptions):
     probs: options.Probs
     labels: options.Labels
 
-    def read(
-        self, clean: str | None = None, audit: str | None = None, **known: Any
-    ) -> tuple[Points, dict[str, Any]]:
-        """Read the points; return them, and the arguments of functions in Python that the options give."""
-        more = {"names": self.classes, "id": self.id} | known
-        found, given = read_checked(self.probs, self.labels, clean=clean, audit=audit, known=self, **more)
-        options = {"classes": found.classes, "normalize": self.normalize, "from_logits": self.from_logits}
-        return found, options | given
+    def read(self, cal: Any = None, **known: Any) -> tuple[Points, dict[str, Any]]:
+        """Read the points; return them, and the arguments of functions in Python that the options give.
+
+        With a calibration, these are only what it does not have.
+        """
+        more = {"names": self.classes, "id": self.id, "like": cal} | known
+        found, given = read_checked(self.probs, self.labels, cal or self, **more)
+        if cal is None:
+            given["classes"] = found.classes
+        return found, given | stated(self, "normalize", "from_logits")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,20 +64,15 @@ class SampleOptions(PointOptions, NoiseOptions):
 class Sample(PointFiles, SampleOptions):
     """Points to calibrate on, with a noise model or checked labels."""
 
-    def open(
-        self, groups: str | None = None, cal: Calibration | None = None
-    ) -> tuple[Points, dict[str, Any]]:
-        """Read the points, the noise model, the checked labels and the `groups`, if they are given.
-
-        With a calibration, its classes are those of the points.
-        """
-        found, given = self.read(self.clean, self.audit, groups=groups, drop=self.drop_unlabelled, like=cal)
+    def open(self, groups: str | None = None, cal: Any = None) -> tuple[Points, dict[str, Any]]:
+        """Read the points, the noise model, the checked labels and the `groups`, if they are given."""
+        known = {"clean": self.clean, "audit": self.audit, "groups": groups, "drop": self.drop_unlabelled}
+        found, given = self.read(cal, **known)
         optional = any(each is not None for each in (self.clean, self.audit, cal))
         given["noise"] = self.read_noise(found.k, found.classes, optional=optional, labels=self.labels)
-        given["random_state"] = self.random_state
         if groups is not None:
             given["groups"] = found.groups
-        return found, given
+        return found, given | stated(self, "random_state")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,7 @@ class Target:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of `nacp.calibrate`, but for the groups, which are read with the points."""
-        return {name: value for name, value in vars(self).items() if name != "groups"}
+        return stated(self, *vars(self).keys() - {"groups"})
 
 
 @dataclass(frozen=True, kw_only=True)
