@@ -164,9 +164,7 @@ def check_alphas(alpha: Any) -> list[float]:
     if max(alphas) >= _ALPHA_DOUBTED_MIN:
         largest, rest = f"{max(alphas):g}", f"{1 - max(alphas):.4g}"
         said = f"alpha = {largest} is the share of true labels that sets may miss"
-        warn(
-            f"{said}, so only {rest} is promised; for a coverage of {largest} pass alpha={rest}", UserWarning
-        )
+        warn(f"{said}, so only {rest} is promised; for a coverage of {largest}, alpha is {rest}", UserWarning)
     return alphas
 
 

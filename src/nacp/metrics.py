@@ -296,7 +296,7 @@ def evaluated(
             rows, labels, strata = by_plan.rows, by_plan.labels, by_plan.strata
         basis = counted(len(labels), "checked label") + " of an audit plan" * (audit is not None)
     elif labels is None:
-        raise InputError("labels", "must be given, or clean=", spoken="give LABELS, or --clean")
+        raise InputError("labels", "must be given", remedy="or clean=", spoken="or --clean FILE")
     else:
         labels, basis = check_labels(labels, n, k, classes), f"{counted(n, 'label')} taken as true"
     if isinstance(noise, Mapping) or noise_groups is not None:

@@ -470,12 +470,18 @@ def test_an_audit_serves_every_command_that_takes_checked_labels():
         ("predict cal.json late.npy", "; nacp calibrate --normalize divides by the row sums"),
         ("predict cal.json narrow.npy", "calibrate with a file of float32, too"),
         ("evaluate cal.json test.npz truth.csv", "calibrate with --classes FILE"),
+        ("evaluate cal.json test.npz", "LABELS must be given; or --clean FILE"),
+        ("evaluate cal.json test.npz test.npz --id ident", "--id names a column, and test.npz has none of"),
+        ("predict named.json probs.csv --id ident", "--id names a column, and probs.csv has none of"),
+        ("calibrate names.csv probs.csv --noise 0.2", "; probabilities come first, then labels"),
+        ("diagnose checked.json probs.npy labels.npy", "checked.json rests on checked labels"),
     ],
 )
 def test_what_is_wrong_gets_one_sentence(command, words):
     probs = PROBS[:1000]
     np.save("logits.npy", np.log(probs) + 3)
     np.save("narrow.npy", probs.astype(np.float32))
+    nacp.calibrate(*CALIBRATION, clean=CLEAN).save("checked.json")
     said = done(*command.split(), code=2)
     assert said.startswith("Error: ")
     assert words in said
@@ -507,6 +513,7 @@ def test_an_argument_is_called_what_was_typed_for_it(start, command):
     [
         ("calibrate a b --alpha 10%", "invalid value for '--alpha'"),
         ("calibrate a", "missing argument 'LABELS' (see root calibrate --help)"),
+        ("calibrate a b --clean", "option '--clean' requires an argument (see nacp --help)"),
     ],
 )
 def test_a_wrong_option_gets_one_line(command, words):

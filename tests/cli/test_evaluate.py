@@ -73,7 +73,7 @@ def test_thresholds_by_class_are_judged_on_noisy_labels():
 
 def test_too_few_or_too_many_labels_get_a_sentence():
     evaluate = ("evaluate", "cal.json", "probs.npy")
-    assert "give LABELS, or --clean" in done(*evaluate, code=2)
+    assert "LABELS must be given; or --clean FILE" in done(*evaluate, code=2)
     assert "has no effect" in done(*evaluate, "noisy.npy", "--noise", "0.3", "--clean", "checked.csv", code=2)
 
 

@@ -22,6 +22,7 @@ FAILED, WRONG, CONTRADICTED, INTERRUPTED, CLOSED = 1, 2, 3, 130, 141
 _IN_ORDER = "noise audit plan compare calibrate predict evaluate diagnose report demo reproduce"
 _CALLED = {
     "P": "noise",
+    "cal": "calibration",
     "confidence": "noise_confidence",
     "guarantees": "guarantee",
     "interval": "noise_interval",
@@ -76,7 +77,8 @@ class Commands(Group):
                 typer.echo(error.message, nl=bool(error.message))  # empty, as rich has printed the help
             else:
                 said = str(error.format_message()).rstrip(".")
-                complain(f"Error: {said[0].lower()}{said[1:]} (see {error.ctx.command_path} --help)")
+                path = getattr(error.ctx, "command_path", "nacp")  # some errors do not know the command
+                complain(f"Error: {said[0].lower()}{said[1:]} (see {path} --help)")
             code = WRONG
         except OSError as error:  # the help could not be printed
             complain(f"Error: {STDOUT}: {error.strerror}")

@@ -301,9 +301,11 @@ class TextTable:
                 values.extend(map(float, chosen))
             except ValueError:
                 i = next(i for i in columns if not are_numbers([row[i]]))
+                mixed = any(are_numbers([cell]) for cell in chosen)
+                remedy = TEXT_COLUMN if mixed else "probabilities come first, then labels"
                 called = f", column {self.header[i]!r}" if start else ""
                 found, problem = f"{row[i]!r} in line {number}{called}", "must hold one number per cell"
-                raise InputError(self._name, problem, found=found, remedy=TEXT_COLUMN) from None
+                raise InputError(self._name, problem, found=found, remedy=remedy) from None
         return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns))
 
     def cells(self, column: int) -> list[str]:

@@ -339,8 +339,8 @@ def id_at(
     header: Sequence[str], id: str | None, classes: Sequence[str], *, known: bool, key: str | None = None
 ) -> int | None:
     """Return which column names the rows; if the classes are not `known`, only the first one may."""
-    if id is not None and id in header:
-        return list(header).index(id)
+    if id is not None:
+        return list(header).index(id) if id in header else None
     names = [each.lower() for each in header]
     for i, name in enumerate(names if known else names[:1]):
         if (name in ID or (i == 0 and name in _NUMBERED)) and header[i] not in classes and header[i] != key:
@@ -350,10 +350,11 @@ def id_at(
 
 def _array_ids(path: Path, key: str | None, id: str | None) -> list[str] | None:
     """Return the ids in an array that is called so, if there is one."""
-    found = [each for each in formats.array_names(path) if each == id or (each.lower() in ID and each != key)]
+    found = [each for each in formats.array_names(path) if each.lower() in ID and each != key]
+    found = found if id is None else [each for each in formats.array_names(path) if each == id]
     if not found:
         return None
-    values = formats.read_array(path, id if id in found else found[0], ())
+    values = formats.read_array(path, found[0], ())
     return [_as_id(formats.as_cell(each)) for each in values.tolist()] if values.ndim == 1 else None
 
 
