@@ -19,7 +19,10 @@ from nacp.noise import NO_NOISE
 from nacp.stats.intervals import exact_share
 from nacp.wrapping import wrapped
 
-HINT = "If some of these labels may be wrong, {}: a wrong label counts as a miss."
+_HINT = (
+    "If some of these labels may be wrong, evaluate with noise= or clean= (--noise or --clean): "
+    "a wrong label counts as a miss."
+)
 
 
 @dataclass(frozen=True)
@@ -210,5 +213,5 @@ def _judged(
         confidence=result.confidence,
         basis=result.basis,
         promise=calibration.promise,
-        hint=HINT.format("pass noise= or clean= to evaluate") if not passed and taken_as_true else "",
+        hint=_HINT if not passed and taken_as_true else "",
     )

@@ -34,7 +34,7 @@ def sets():
 def test_noisy_labels_that_are_taken_as_true_fail_with_a_hint_and_pass_with_their_noise():
     said = plain(done("evaluate", "cal.json", "probs.npy", "noisy.npy", code=1))
     assert said.startswith("fail: 90% or more was to be reached")
-    assert "If some of these labels may be wrong, give --noise or --clean" in said
+    assert "If some of these labels may be wrong, evaluate with noise= or clean= (--noise or --clean)" in said
     said = plain(done("evaluate", "cal.json", "probs.npy", "--clean", "noisy.npy", code=1))
     assert "may be wrong" not in said
     said = plain(done("evaluate", "cal.json", "probs.npy", "noisy.npy", "--noise", "0.3"))
@@ -98,6 +98,10 @@ def test_chosen_checks_are_weighted_as_by_the_function():
     found = printed_json("evaluate", "cal.json", *points, *audit, code=None)
     assert found["coverage_interval"] == list(wanted.coverage_interval)
     assert found["verdict"]["basis"] == wanted.basis == "200 checked labels of an audit plan"
+    same = "these look like the points and the checked labels of the calibration"
+    done("calibrate", *points, *audit, "-o", "checked.json")
+    assert same in done("evaluate", "checked.json", *points, *audit)
+    assert same not in done("evaluate", "cal.json", *points, *audit, code=1)
     for words, arguments in {
         "LABELS must be given: the audit was chosen by them": ["probs.npy", *audit],
         "plan.json was chosen from other points than these": ["probs.npy", "true.npy", *audit],

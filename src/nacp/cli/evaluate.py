@@ -1,6 +1,6 @@
 """``nacp evaluate``: the size and coverage of sets, and whether the promise was kept."""
 
-from dataclasses import replace
+from math import isclose
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,10 +12,9 @@ from nacp.cli.audit_table import read_checked
 from nacp.cli.commands import FAILED, command
 from nacp.cli.models import NoiseOptions
 from nacp.cli.predict import places_of, predict_blocks, repeat_warnings
-from nacp.cli.terminal import progress_of, show
+from nacp.cli.terminal import complain, progress_of, show
 from nacp.metrics import evaluated
 from nacp.noise import UNSAID
-from nacp.verdict import HINT
 from nacp.wrapping import on_one_line
 
 
@@ -79,9 +78,13 @@ def evaluate_command(
     given |= {"noise": None if noise is UNSAID else noise, "groups": measured}
     blocks = (sets for _, _, sets in predict_blocks(cal, matrix, allow_empty, places, "evaluating"))
     result = evaluated(blocks, true, len(matrix), cal.k, cal.classes, cal.alpha, **given)
+    checked = audit is not None and isinstance(cal, nacp.Calibration) and cal.n == result.n
+    if checked and isclose(cal.estimate, result.coverage):
+        complain(
+            "Warning: these look like the points and the checked labels of the calibration. They chose the "
+            "threshold, so coverage looks better than it is: check labels of other points."
+        )
     verdict = nacp.judge(cal, result)
-    if verdict.hint:
-        verdict = replace(verdict, hint=HINT.format("give --noise or --clean"))
     document = result.to_dict() | {
         "worst_classes": result.by_class.worst(5),
         "verdict": vars(verdict) | {"sentence": on_one_line(verdict)},
