@@ -76,10 +76,7 @@ def read_points(
         if rows.ids is None and column.ids is not None and len(column.values) == rows.n:
             rows = Rows(column.file, rows.n, column.ids)  # the labels name the rows
         read, there, keep = rows.aligned(column, known)
-        if not keep.all():
-            lost = few([(rows.ids or [])[i] for i in np.flatnonzero(~keep)], 3)
-            left = f"{(~keep).sum():,} of {counted(rows.n, 'row')} of {split_key(probs)[0]}"
-            complain(f"Left out: {left} that {split_key(labels)[0]} does not have, such as {lost}.")
+        _complain_of_lost([(rows.ids or [])[i] for i in np.flatnonzero(~keep)], rows, column)
         if not there[keep].all():
             if not drop:
                 raise no_label(column.file, ~there & keep, rows.ids)
@@ -246,11 +243,7 @@ class Rows:
             if len(set(ids)) < len(ids):
                 twice = next(each for i, each in enumerate(ids) if each in ids[:i])
                 raise InputError(str(split_key(file)[0]), f"has the id {twice!r} more than once")
-        lost = list(set(theirs).difference(ours))
-        if lost:
-            left = f"{len(lost):,} of {counted(len(theirs), 'row')} of {column.file}"
-            own = f"{split_key(self.file)[0]} does not have, such as {few(sorted(lost), 3)}"
-            complain(f"Left out: {left} that {own}.")
+        _complain_of_lost(sorted({*theirs}.difference(ours)), column, self)
         return at
 
     def _other_length(self, column: Column) -> InputError:
@@ -261,6 +254,14 @@ class Rows:
             remedy = "to join them, both need a column of ids: one called id, or --id COLUMN"
         problem = f"holds {len(column.values):,} values, but {self.file} has {self.n:,} rows"
         return InputError(column.file, problem, remedy=remedy)
+
+
+def _complain_of_lost(ids: list[str], ours: "Rows | Column", theirs: "Rows | Column") -> None:
+    """Say which rows are left out, as the other file does not have them."""
+    if ids:
+        left = f"{len(ids):,} of {counted(len(ours.ids or ()), 'row')} of {split_key(ours.file)[0]}"
+        other = f"{split_key(theirs.file)[0]} does not have, such as {few(ids, 3)}"
+        complain(f"Left out: {left} that {other}.")
 
 
 def read_column(
@@ -514,7 +515,7 @@ def read_groups(
         return found if shares else _by_class(found, classes)
     column = read_column(name, GROUP, rows, (), id)
     values = np.array([formats.as_cell(each) for each in column.values.ravel().tolist()])
-    at = None if rows is None else rows.places(column._replace(values=values))
+    at = None if rows is None else rows.places(column)
     values = values if at is None else np.where(at < 0, "", values[at])
     if (values == "").any():
         row = int(np.argmax(values == ""))
