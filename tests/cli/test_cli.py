@@ -569,6 +569,7 @@ def test_every_command_explains_itself_with_examples_of_their_own(names, command
     assert {"--json", "--quiet", "-q"} <= options
     arguments = re.search(r"\[OPTIONS\](.*)", said)[1]
     assert arguments == arguments.upper()
+    assert "[[" not in arguments
     assert names[-1] in done(*names[:-1], "--help")
     rows = [line.strip("│ ") for line in said.splitlines() if line.startswith("│")]
     assert not [row for row in rows if re.match(r"\w{1,3}>", row)], "no word is broken"

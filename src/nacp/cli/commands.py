@@ -203,7 +203,7 @@ def _name(argument: str, ctx: Any) -> str:
     value = ctx.params[parameter.name]
     if isinstance(value, str | Path):
         return "standard input" if value == STDIN else str(value)
-    return str(parameter.metavar).strip("[]")
+    return str(parameter.metavar)
 
 
 def _end(sentence: str) -> NoReturn:

@@ -33,7 +33,7 @@ def evaluate_command(
     labels: Annotated[
         str | None,
         typer.Argument(
-            metavar="[LABELS]", help="True labels, or noisy ones with --noise or --audit: labels.csv:column."
+            metavar="LABELS", help="True labels, or noisy ones with --noise or --audit: labels.csv:column."
         ),
     ] = None,
     clean: options.Clean = None,

@@ -42,7 +42,10 @@ def _alpha(text: str) -> float:
 
 
 Probs = Annotated[str, argument("PROBS", f"Probabilities, a row per point: {_FILES}.")]
-Labels = Annotated[str, argument("LABELS", "Noisy labels, numbers or names: the same; labels.csv:column.")]
+Labels = Annotated[
+    str,
+    argument("LABELS", "Noisy labels, numbers or names, in such a file; labels.csv:column names a column."),
+]
 Cal = Annotated[Path, argument("CALIBRATION", "What nacp calibrate wrote.")]
 Classes = Annotated[
     str | None, file(help="Class names in the order of the columns: one per line, .json or .csv.")
