@@ -41,6 +41,18 @@ def write(name, rows, mark=",", encoding="utf-8"):
         csv.writer(file, delimiter=mark).writerows(rows)
 
 
+def fill(cells, change=None):
+    """Fill in the cells of some rows in what `nacp audit choose` wrote, as a person would."""
+    with open("to-check.csv", newline="") as file:
+        header, *rows = csv.reader(file)
+    for row in rows:
+        row[header.index("checked")] = cells.get(int(row[0]), "")
+    if change is not None:
+        column, value = change
+        rows[4][header.index(column)] = value
+    write("filled.csv", [header, *rows])
+
+
 def json_lines(name):
     with open(name, encoding="utf-8") as file:
         return [json.loads(line) for line in file]

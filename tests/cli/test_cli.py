@@ -14,7 +14,7 @@ import typer
 import nacp
 from nacp.cli import app
 from nacp.files import sealed
-from tests.cli.command_line import done, json_lines, plain, printed_json, run, write
+from tests.cli.command_line import done, fill, json_lines, plain, printed_json, run, write
 
 NAMES = ["ant", "bee", "cat", "dog"]
 RNG = np.random.default_rng(0)
@@ -267,18 +267,6 @@ def test_checked_labels_are_a_file_like_the_labels(folder):
         "--clean short.csv": "short.csv holds 3 values, but probs.npy has 1,000 rows",
     }.items():
         assert words in done(*work, *given.split(), code=2)
-
-
-def fill(cells, change=None):
-    """Fill in the cells of some rows in what `nacp audit choose` wrote, as a person would."""
-    with open("to-check.csv", newline="") as file:
-        header, *rows = csv.reader(file)
-    for row in rows:
-        row[header.index("checked")] = cells.get(int(row[0]), "")
-    if change is not None:
-        column, value = change
-        rows[4][header.index(column)] = value
-    write("filled.csv", [header, *rows])
 
 
 @pytest.mark.parametrize(("probs", "labels"), [("probs.npy", "labels.npy"), ("probs.csv", "names.csv")])

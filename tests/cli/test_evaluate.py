@@ -1,12 +1,10 @@
 """``nacp evaluate``: the verdict first, from true, noisy or partly checked labels."""
 
-import csv
-
 import numpy as np
 import pytest
 
 import nacp
-from tests.cli.command_line import classified, done, plain, printed_json, write
+from tests.cli.command_line import classified, done, fill, plain, printed_json, write
 
 K, N = 4, 3000
 PROBS, TRUE, NOISY = classified(N, K, noise=0.3)
@@ -77,20 +75,12 @@ def test_too_few_or_too_many_labels_get_a_sentence():
     assert "has no effect" in done(*evaluate, "noisy.npy", "--noise", "0.3", "--clean", "checked.csv", code=2)
 
 
-def fill(rows):
-    """Fill in the true labels of some rows in what `nacp audit choose` wrote."""
-    with open("to-check.csv", newline="") as file:
-        header, *lines = csv.reader(file)
-    for line in lines:
-        line[header.index("checked")] = TRUE[TEST][int(line[0])] if int(line[0]) in rows else ""
-    write("filled.csv", [header, *lines])
-
-
 def test_chosen_checks_are_weighted_as_by_the_function():
     points = ("probs.npy", "noisy.npy")
     done("audit", "choose", *points, "--budget", "200")
     plan = nacp.choose_audit(PROBS[TEST], NOISY[TEST], budget=200)
-    fill(plan.rows)
+    truth = {row: TRUE[TEST][row] for row in plan.rows.tolist()}
+    fill(truth)
     given = {"clean": (plan.rows, TRUE[TEST][plan.rows]), "audit": plan}
     wanted = nacp.evaluate(sets(), None, **given)
     assert wanted.coverage != nacp.evaluate(sets(), None, clean=given["clean"]).coverage
@@ -109,8 +99,8 @@ def test_chosen_checks_are_weighted_as_by_the_function():
     }.items():
         assert words in done("evaluate", "cal.json", *arguments, code=2)
     for command in (["calibrate"], ["evaluate", "cal.json"], ["diagnose", "cal.json"]):
-        fill(plan.rows)
+        fill(truth)
         assert "give one of them" in done(*command, *points, *audit, "--clean", "checked.csv", code=2)
-        fill(plan.rows[~plan.outside])
+        fill({row: truth[row] for row in plan.rows[~plan.outside].tolist()})
         said = done(*command, *points, *audit, code=2)
         assert "filled.csv has no label of a point that lies outside" in said
