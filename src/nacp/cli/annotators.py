@@ -103,16 +103,13 @@ def annotators_command(
         check_output(str(labels_out), (".npz", ".csv"))
     with progress_of(f"reading {labels}") as say:
         names: Any = None if classes is None else read_class_list(classes)
-        if names is not None and k not in (None, len(names)):
-            raise InputError("k", f"is {k:,}, but {classes} holds {len(names):,} names")
-        votes: Any = read_table(labels, names, **vars(export))
-        numbers = not isinstance(votes, LabelTable) and votes.dtype.kind not in "US"
-        known = {"k": len(names), "classes": None} if names and numbers else {"k": k, "classes": names}
+        votes = read_table(labels, names, **vars(export))
+        known: dict[str, Any] = {"k": k, "classes": names}
         say("estimating")
         found = nacp.noise_from_annotators(votes, model=model, confidence=confidence, **known)
         found = replace(found, classes=None if names is None else tuple(names))
         each = None
-        if not isinstance(votes, LabelTable) or votes.named:
+        if votes.named:
             each = accuracy_by_annotator(votes, confidence=confidence, **known)
         written = [f"Written: {out}, for nacp calibrate --noise {out}"]
         document = found.to_dict() | {"annotators": [], "out": str(out)}
@@ -131,20 +128,15 @@ def annotators_command(
         show(document, each, "", found, *written)
 
 
-def read_table(
-    name: str, classes: list[str] | None, *, expert: str | None, **given: Any
-) -> LabelTable | Array:
-    """Read labels by several annotators: a table of them, or a matrix as it is."""
+def read_table(name: str, classes: list[str] | None, *, expert: str | None, **given: Any) -> LabelTable:
+    """Read labels by several annotators."""
     path, key = split_key(name)
     if given["label"] is not None and "," in given["label"]:
         given["label"] = [column.strip() for column in given["label"].split(",")]
     given["predictions"] = given["predictions"] or None
     wide = kind(path) == PARQUET and (key is not None or not is_long_file(checked(path)))
     if (wide or kind(path) in ARRAYS) and all(value is None for value in given.values()):
-        labels = read_matrix(name, "labels")[0]
-        if expert is None:
-            return labels
-        table = from_matrix(labels)
+        table = from_matrix(read_matrix(name, "labels")[0])
     else:
         table = read(checked(Path(name)), classes=classes, **given)
     try:
@@ -153,12 +145,11 @@ def read_table(
         raise error.about("expert") if error.argument == "checked" else error from None
 
 
-def write_labels(votes: LabelTable | Array, path: Path, classes: list[str] | None, items: str | None) -> str:
+def write_labels(table: LabelTable, path: Path, classes: list[str] | None, items: str | None) -> str:
     """Write the labels of items: all of them (.npz), or one, a vote and what was checked (.csv).
 
     Returned is a message that says what was written.
     """
-    table = votes if isinstance(votes, LabelTable) else from_matrix(votes)
     order = None if items is None else [each for each in read_class_list(items) if each]
     if order is not None:
         known = {str(each) for each in table.items}
