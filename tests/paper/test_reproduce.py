@@ -3,10 +3,10 @@
 import csv
 import math
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from rich.progress import Progress
 from typer.testing import CliRunner
 
 import nacp
@@ -153,18 +153,21 @@ def test_table_3_needs_imagenet(folder, tmp_path, monkeypatch, what):
 @pytest.mark.slow
 def test_everything_is_made_from_one_file_and_progress_grows_until_all_is_done(folder, tmp_path, monkeypatch):
     small_file(folder, "imagenet")
-    done = []
+    bars = []
 
-    class Bar(Progress):
-        def update(self, task, **changes):
-            done.append(changes["completed"])
+    @contextmanager
+    def progress_of(name, total):
+        bars.append((total, done := [0]))
+        yield lambda now: done.append(now) if isinstance(now, int) else None
 
-    monkeypatch.setattr(reproducing, "progress_bar", lambda: Bar(disable=True))
+    monkeypatch.setattr(reproducing, "progress_of", progress_of)
     assert run_command("all", "--data", folder, "--splits", 3, "--out", tmp_path).exit_code == 0
     assert {path.stem for path in tmp_path.glob("*.md")} == set(NAMES)
     settings = [setting for make in EXPERIMENTS.values() for setting in make(Run(folder, 3)).settings]
-    assert done == sorted(done)
-    assert done[-1] == 3 * len(settings)
+    assert sum(total for total, _ in bars) == 3 * len(settings)
+    for total, done in bars:
+        assert done == sorted(done)
+        assert done[-1] == total
 
 
 TITLES = {
