@@ -40,7 +40,7 @@ def test_names_gaps_and_rows_that_are_not_probabilities(option, points):
     assert cal.predictor()(np.repeat(rows[3], 2)[::2]) == sets[3]
     if option == "from_logits":
         with pytest.raises(nacp.InputError, match="must hold logits"):
-            cal.predictor()(probs[0] / probs[0].sum())
+            cal.predict_set(probs)
 
 
 def test_a_row_of_a_table_and_of_a_dask_array(points):

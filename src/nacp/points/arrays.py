@@ -153,11 +153,15 @@ class Rows:
             for where in self.slices():
                 block = self._given(where)
                 for some in (block[:1], block):  # The first row is often enough.
-                    while _FLOATS[place] != given and not np.array_equal(some, some.astype(_FLOATS[place])):
+                    while _FLOATS[place] != given and not self._fits(some, _FLOATS[place]):
                         place += 1
                 if _FLOATS[place] == given:
                     break
         return Widths(_FLOATS[place].name, given.name)
+
+    def _fits(self, block: Any, kind: np.dtype[Any]) -> bool:
+        """Return whether a type represents all numbers of a block exactly."""
+        return np.array_equal(block, block.astype(kind))
 
     def __getitem__(self, where: Where) -> Any:
         block = self._read(where)
@@ -203,8 +207,8 @@ class Rows:
             tell(where.stop - where.start if isinstance(where, slice) else len(where))
             yield each
 
-    def _given(self, where: Where) -> Array:
-        """Return some rows of the input as an array, without conversion."""
+    def _given(self, where: Where) -> Any:
+        """Return some rows of the input, without conversion."""
         where = where if self._chosen is None else self._chosen[where]
         if self._mapped is not None:
             _refuse_cut(self._mapped)

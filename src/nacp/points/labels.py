@@ -177,7 +177,7 @@ def check_given(labels: Any, n: int, k: int, classes: Any = None) -> Ints:
         return check_labels(labels, n, k, classes)
     array, missing = open_table(labels, classes)
     one_hot = array.shape[1] == k and np.isin(array, (0, 1)).all() and (array.sum(axis=1) == 1).all()
-    if one_hot and len(array) >= NO_CHANCE:
+    if one_hot and len(array) * (k - 1) >= NO_CHANCE:  # Few annotators may disagree in this way.
         raise InputError(
             "labels",
             f"must have the shape ({n},), and not a 1 for the label and 0 for the others",

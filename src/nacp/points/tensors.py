@@ -74,17 +74,17 @@ class TensorRows(Rows):
     def whole(self, where: Where) -> Array:
         return fetched(self[where])
 
-    def _given(self, where: Where) -> Array:
-        return fetched(self._lying(where))
+    def _fits(self, block: Any, kind: np.dtype[Any]) -> bool:
+        return bool((block.double() == block.to(getattr(sys.modules["torch"], kind.name)).double()).all())
 
-    def _lying(self, where: Where) -> Any:
+    def _given(self, where: Where) -> Any:
         where = where if self._chosen is None else self._chosen[where]
         if not isinstance(where, slice):
             where = sys.modules["torch"].tensor(np.ascontiguousarray(where), device=self._matrix.device)
         return self._matrix[where]
 
     def _read(self, where: Where) -> Any:
-        block, torch = self._lying(where), sys.modules["torch"]
+        block, torch = self._given(where), sys.modules["torch"]
         if self._width is not None and self._rounded:
             block = block.to(getattr(torch, self._width.name))
         if block.dtype not in (torch.float32, torch.float64):
