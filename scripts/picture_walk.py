@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/your-own-data.md: a table, a terminal and the report, as Chromium shows them.
+"""Draw docs/report.png and the pictures of docs/your-own-data.md: a table, a terminal, the report, in Chromium.
 
 python examples/your_own_data.py FOLDER
 python scripts/picture_walk.py FOLDER
@@ -92,7 +92,8 @@ def main() -> None:
         path = folder / f"{name}.html"
         path.write_text(page, encoding="utf-8")
         photograph(path, f"{name}.png", *size)
-    photograph(folder / "report.html", "report.png", 1000, 1040)
+    photograph(folder / "report.html", "report.png", 1000, 1190)
+    photograph(folder / "report.html", "../report.png", 1000, 640)  # its top: the numbers and the promise
 
 
 if __name__ == "__main__":

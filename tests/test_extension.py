@@ -131,7 +131,7 @@ def test_the_report_shows_it(points, tmp_path):
     probs, _, noisy = points
     nacp.make_report(probs, noisy, **ASKED).save(tmp_path / "report.html")
     shown = (tmp_path / "report.html").read_text(encoding="utf-8")
-    for words in ("Root()", "Cautious()", "cautious promise at 0.1", NOISE.describe(K)):
+    for words in ("Score: Root.", "Guarantee: Cautious.", "cautious promise at 0.1", NOISE.describe(K)):
         assert words in shown
 
 

@@ -59,7 +59,9 @@ def test_the_report_is_written(folder, monkeypatch, tmp_path):
         Path(name).write_text("".join(kept), encoding="utf-8")
     ended = run(REPORT)
     assert ended.exit_code == 0, ended.output
-    assert "Which of 20 languages?" in Path("report.html").read_text(encoding="utf-8")
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "Which of 20 languages?" in page
+    assert ">snippet-1000: " in page  # the id of the first test point
 
 
 def test_the_notebook_runs_and_finds_the_same_threshold(folder, monkeypatch):

@@ -16,7 +16,7 @@ import nacp
 from nacp.paper import twins
 from nacp.show.report import contents
 from nacp.show.report.contents import ALPHAS
-from nacp.show.report.page import PRINTED
+from nacp.show.report.page import PRINTED, _threshold
 from nacp.wrapping import on_one_line
 
 BROWSER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -58,6 +58,7 @@ def report():
         test_labels=np.array(names)[test_labels],
         samples=[0, 1, 2],
         descriptions=[NASTY] * len(test_probs),
+        ids=[NASTY] * len(test_probs),
         title=NASTY,
     )
 
@@ -200,6 +201,7 @@ def test_with_checked_labels_all_steps_rest_on_these_and_the_noise_model_is_judg
             for row in (50, -1, 1.5)
         ),
         ({"descriptions": ["one"]}, "descriptions must have one text for each of 50 points; found 1"),
+        ({"ids": ["one"]}, "ids must have one text for each of 50 points; found 1"),
         ({"test_groups": ["a"]}, "test_groups has no effect: it is for groups of rows"),
         ({"simultaneous": True}, "without groups"),
         (
@@ -308,7 +310,7 @@ class TestInTheBrowser:
         )
         place = np.searchsorted(curve.thresholds, float(head.removeprefix("threshold ")) * (1 + 1e-5)) - 1
         for row, values in zip(rows, (curve.clean, curve.noisy, curve.random), strict=True):
-            assert row.endswith(f"){values[place]:.4f}")
+            assert row.endswith(f"){values[place]:.2%}")
 
     @pytest.mark.parametrize("step", [0, 9, 30])
     def test_the_slider_shows_what_calibrate_gives_for_that_alpha(self, page, report, step):
@@ -316,15 +318,20 @@ class TestInTheBrowser:
         found = report.contents.steps[step]
         cal = found.calibration
         assert float(shown(page, "alpha")) == cal.alpha
-        assert float(shown(page, "asked")) == pytest.approx(1 - cal.alpha)
-        assert float(shown(page, "estimate")) == pytest.approx(cal.estimate, abs=5e-5)
+        assert shown(page, "asked") == f"{100 * (1 - cal.alpha):g}%"
+        assert shown(page, "estimate") == f"{cal.estimate:.1%}"
+        assert shown(page, "tested") == f"{found.coverage:.1%}"
         assert float(shown(page, "size")) == pytest.approx(found.mean_size, abs=0.005)
         if math.isinf(cal.threshold):
             assert shown(page, "threshold") == "none"
             assert cal.obstacle[1:] in shown(page, "obstacle")
         else:
-            assert float(shown(page, "threshold")) == pytest.approx(cal.threshold, rel=1e-5)
-        bars = page.execute_script("return [...document.querySelectorAll('.count')].map(e => e.textContent)")
+            assert float(shown(page, "threshold")) == pytest.approx(cal.threshold, rel=5e-4)
+        bars = page.execute_script(
+            "return [...document.querySelectorAll('.count')]"
+            ".filter(e => e.offsetParent).map(e => e.textContent)"
+        )
+        assert len(bars) == np.flatnonzero(report.contents.histogram(found))[-1] + 1
         counts = [int(count.replace(",", "")) for count in bars]
         assert (counts[1], sum(counts)) == ((found.sizes == 1).sum(), len(found.sizes))
         visible = page.execute_script(
@@ -339,6 +346,16 @@ class TestInTheBrowser:
         rows = page.find_elements("css selector", "#classes tbody tr")
         assert [row.find_element("tag name", "th").text for row in rows if row.is_displayed()] == ["class 42"]
         search.send_keys(8 * "\b")
+
+    def test_only_tables_of_more_than_15_rows_scroll_and_have_a_search(self, page):
+        heights = "return [getComputedStyle(document.getElementById('classes')).maxHeight,"
+        heights += " getComputedStyle(document.querySelector('.search')).display]"
+        cut = "[...document.querySelectorAll('#classes tbody tr')].slice({}).forEach(e => e.remove());"
+        keep = "const kept = document.querySelector('#classes tbody').cloneNode(true);"
+        back = "document.querySelector('#classes tbody').replaceWith(kept); return found"
+        few = page.execute_script(f"{keep} {cut.format(15)} const found = (() => {{ {heights} }})(); {back}")
+        assert few == ["none", "none"]
+        assert page.execute_script(heights) == ["448px", "block"]
 
     def test_on_paper_no_text_is_cut_and_nothing_sticks_out(self, page):
         page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics(680))  # A4 less its margins
@@ -404,7 +421,7 @@ def test_groups_have_a_part_of_their_own_with_the_numbers_of_calibrate_and_evalu
     assert part.own.mean_size == found.mean_size
     page = html.unescape(made.html[made.html.index("A threshold for each group") :])
     assert all(f"{each:.6g}" in page for each in cal.thresholds.values())
-    assert all(f"{each:.4f}" in page for each in found.groups.coverage)
+    assert all(f"{each:.1%}" in page for each in found.groups.coverage)
     shown = cal._repr_html_()
     assert html.escape(NASTY) in shown
     assert NASTY not in shown
@@ -423,7 +440,26 @@ def test_a_contradicted_promise_is_not_shown_as_a_promise(report):
     assert "<h2>What would be promised if the assumptions held</h2>" in page
     assert '<p class="promise"' not in page
     assert "in doubt, see warning" in page
+    assert "What if the noise rate is wrong?" in report.html
+    assert "What if the noise rate is wrong?" not in page
     assert '<p class="promise"' in report.html
+
+
+@pytest.mark.usefixtures("few_alphas")
+def test_coverage_is_in_percent_and_options_are_in_words():
+    probs, noisy, *_ = data(n=300)
+    ids = [f"case {i}" for i in range(300)]
+    made = nacp.make_report(probs, noisy, noise=NOISE, alpha=0.3, ids=ids, samples=[7])
+    cal = made.contents.calibration
+    assert f"{cal.estimate:.1%}<td" in made.html  # in the table of guarantees
+    assert "Score: HPS." in made.html
+    assert "Guarantee: PAC with delta=0.05." in made.html
+    assert ">case 7: " in made.html
+    assert "row 7" not in made.html
+
+
+def test_thresholds_have_four_digits_but_close_to_one():
+    assert [_threshold(q) for q in (0.751343, 0.999983, 5.0, math.inf)] == ["0.7513", "0.999983", "5", "none"]
 
 
 @pytest.mark.usefixtures("few_alphas")
@@ -432,6 +468,7 @@ def test_empty_sets_are_explained(report):
     made = nacp.make_report(probs, noisy, noise=NOISE, alpha=0.3, guarantee="none")
     sizes = made.contents.calibration.predict_set(probs).sizes
     assert f"{(sizes == 0).sum()} sets of 800 are empty: for these points not even" in made.html
+    assert "(--no-allow-empty)" in made.html
     texts = json.loads(re.search(r'id="data">(.*?)</script>', report.html, re.S)[1])["steps"]
     for step, told in zip(report.contents.steps, texts, strict=True):
         assert bool(told["texts"]["empty"]) == bool((step.sizes == 0).any())

@@ -40,7 +40,7 @@ def compare_command(
     """
     with progress_of(f"reading {sample.probs}"):
         points, given = sample.open()
-        given |= test.arguments(points)
+        given |= test.read(points)[1]
     with warnings.catch_warnings(), progress_of("comparing", 100) as done:
         warnings.simplefilter("ignore", nacp.NoiseModelWarning)  # it is printed below the table
         found = nacp.compare(

@@ -61,7 +61,8 @@ def report_command(
     with progress_of(f"reading {sample.probs}"):
         points, given = sample.open(target.groups, saved)
         given |= target.arguments() | ({} if saved is None else {"calibration": saved})
-        given |= test.arguments(points, test_groups)
+        measured, more = test.read(points, test_groups)
+        given |= more | {"ids": measured.ids}
         if descriptions is not None:
             given["descriptions"] = read_lines(descriptions)
     with progress_of("calibrating") as say:

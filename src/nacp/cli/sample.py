@@ -121,14 +121,14 @@ class TestPoints:
     ] = None
     test_labels: Annotated[str | None, typer.Option(help="Their true labels.")] = None
 
-    def arguments(self, points: Points, groups: str | None = None) -> dict[str, Any]:
-        """Read the points, with their groups; return them as arguments of functions."""
+    def read(self, points: Points, groups: str | None = None) -> tuple[Points, dict[str, Any]]:
+        """Read the points, with their groups; return them, by default `points`, and the arguments."""
         if self.test_probs is None:
             for name, given in (("test_labels", self.test_labels), ("test_groups", groups)):
                 if given is not None:
                     raise InputError(name, "needs --test-probs, the probabilities of the same points")
-            return {"test_probs": None, "test_labels": None}
+            return points, {"test_probs": None, "test_labels": None}
         found = read_points(self.test_probs, self.test_labels, groups=groups, true=True, like=points)
         labels = None if self.test_labels is None else found.labels
         by_group = {} if groups is None else {"test_groups": found.groups}
-        return {"test_probs": found.probs, "test_labels": labels} | by_group
+        return found, {"test_probs": found.probs, "test_labels": labels} | by_group

@@ -24,7 +24,7 @@ class Line(NamedTuple):
     name: str
     look: str
     values: Floats
-    form: str = ".4f"
+    form: str = "{:.2f}%"
 
 
 class Chart(NamedTuple):
@@ -39,26 +39,26 @@ def coverage_chart(contents: Contents) -> Chart:
     curve = contents.curve
     doubt = f": {IN_DOUBT}" if contents.calibration.warnings else ""
     lines = [
-        Line(f"true labels, estimated (Fᶜ){doubt}", "true", curve.clean),
-        Line("given labels (Fⁿ)", "given", curve.noisy),
-        Line("random labels (Fʳ)", "random", curve.random),
+        Line(f"true labels, estimated (Fᶜ){doubt}", "true", 100 * curve.clean),
+        Line("given labels (Fⁿ)", "given", 100 * curve.noisy),
+        Line("random labels (Fʳ)", "random", 100 * curve.random),
     ]
     marks = _mark("target", "level", "target")
     marks += _mark("threshold", "upright", "threshold")
     marks += _mark("beyond", "upright", "threshold: further right")
-    axes = _coverage_axis(contents), linear_axis(0, 1)
-    titles = "threshold", "share in the sets"
+    axes = _coverage_axis(contents), linear_axis(0, 100)
+    titles = "threshold", "share in the sets, %"
     return _plot("coverage", axes, curve.thresholds, lines, marks, titles, stepped=True)
 
 
 def tradeoff_chart(contents: Contents) -> Chart:
     """Return the mean set size against the target coverage, with a mark at the chosen one."""
     rising = contents.steps[::-1]
-    asked = np.array([1 - step.calibration.alpha for step in rising])
-    sizes = Line("labels per set", "true", np.array([step.mean_size for step in rising]), ",.2f")
+    asked = np.array([_asked(step) for step in rising])
+    sizes = Line("labels per set", "true", np.array([step.mean_size for step in rising]), "{:,.2f}")
     mark = _mark("chosen", "dot")
-    titles = "target coverage", "labels per set, on average"
-    return _plot("tradeoff", _tradeoff_axes(contents), asked, [sizes], mark, titles, head="target {:g}")
+    titles = "target coverage, %", "labels per set, on average"
+    return _plot("tradeoff", _tradeoff_axes(contents), asked, [sizes], mark, titles, head="target {:.6g}%")
 
 
 def sizes_chart(contents: Contents) -> str:
@@ -83,7 +83,7 @@ def moved(contents: Contents, step: Step) -> dict[str, dict[str, str] | None]:
         "threshold": {"left": place(axis.place(cal.threshold))} if cal.threshold <= axis.high else None,
         "beyond": {"left": "100%"} if axis.high < cal.threshold < np.inf else None,
         "chosen": {
-            "left": place(asked.place(1 - cal.alpha)),
+            "left": place(asked.place(_asked(step))),
             "bottom": place(sizes.place(step.mean_size)),
         },
     }
@@ -95,8 +95,12 @@ def _coverage_axis(contents: Contents) -> Axis:
     return threshold_axis(contents.curve.thresholds, chosen if np.isfinite(chosen) else None, finite)
 
 
+def _asked(step: Step) -> float:
+    return 100 * (1 - step.calibration.alpha)
+
+
 def _tradeoff_axes(contents: Contents) -> tuple[Axis, Axis]:
-    asked = [1 - step.calibration.alpha for step in contents.steps]
+    asked = [_asked(step) for step in contents.steps]
     sizes = [step.mean_size for step in contents.steps]
     low, high = max(min(sizes), 0.1), max(sizes)
     upwards = log_axis(low, high) if high > 20 * low else linear_axis(0, high)
@@ -138,7 +142,7 @@ def _plot(
         "stepped": stepped,
         "heads": [head.format(value) for value in at[first:last]],
         "lines": [
-            {"name": each.name, "look": each.look, "texts": [format(v, each.form) for v in each.values]}
+            {"name": each.name, "look": each.look, "texts": [each.form.format(v) for v in each.values]}
             for each in shown
         ],
     }

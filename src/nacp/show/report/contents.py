@@ -60,6 +60,7 @@ class Shown:
     """
 
     row: int
+    id: str | None
     description: str | None
     labels: list[Any]
     probs: Floats
@@ -113,6 +114,7 @@ def gather(
     truth: ArrayLike | None,
     samples: Sequence[int] | None,
     descriptions: Sequence[str] | None,
+    ids: Sequence[Any] | None,
     say: Callable[[str], None],
 ) -> Contents:
     """Compute what a report shows.
@@ -135,9 +137,10 @@ def gather(
     cal = cals[chosen]
     rows = cal.open_rows(probs) if test_probs is None else cal.open_rows(test_probs, "test_probs")
     chosen_rows = _check_samples(samples, rows.n)
-    if descriptions is not None and len(descriptions) != rows.n:
-        problem = f"must have one text for each of {rows.n:,} points"
-        raise InputError("descriptions", problem, found=f"{len(descriptions):,}")
+    for name, texts in (("descriptions", descriptions), ("ids", ids)):
+        if texts is not None and len(texts) != rows.n:
+            problem = f"must have one text for each of {rows.n:,} points"
+            raise InputError(name, problem, found=f"{len(texts):,}")
     say("measuring the sets")
     by_model = not isinstance(noise, Unsaid)
     comparison = compare(
@@ -165,7 +168,7 @@ def gather(
         chosen=chosen,
         curve=_curve(cals, cal, scored),
         classes=_by_class(given, cal, rows, truth, scored),
-        samples=tuple(_samples(cal, rows, chosen_rows, descriptions, truth if tested else labels)),
+        samples=tuple(_samples(cal, rows, chosen_rows, descriptions, ids, truth if tested else labels)),
         comparison=comparison,
         measured_on="test" if tested else "calibration",
         tested=0 if truth is None else rows.n,
@@ -262,6 +265,7 @@ def _samples(
     rows: Rows,
     chosen: list[int],
     descriptions: Sequence[str] | None,
+    ids: Sequence[Any] | None,
     given: Any,
 ) -> list[Shown]:
     names, shown = cal.classes or range(cal.k), []
@@ -271,8 +275,8 @@ def _samples(
         values, scores = rows.whole(where), engine.of(rows[where]).scores(rows[where], cal.score.spec)[0]
         order = np.lexsort((-values[0], scores))
         first = order[:_MOST_LABELS]
-        text = None if descriptions is None else str(descriptions[row])
-        found = Shown(row, text, [names[i] for i in first], values[0][first].astype(np.float64))
+        name, text = (None if each is None else str(each[row]) for each in (ids, descriptions))
+        found = Shown(row, name, text, [names[i] for i in first], values[0][first].astype(np.float64))
         if numbers is not None:
             place = int(np.flatnonzero(order == numbers[row])[0])
             found = replace(found, label=names[numbers[row]], place=place)

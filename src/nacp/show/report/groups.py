@@ -12,7 +12,7 @@ from nacp.errors import InputError
 from nacp.groups.grouped_calibration import GroupedCalibration
 from nacp.metrics import Evaluation, evaluate
 from nacp.points import plain_array
-from nacp.show.report.markup import box, safe, table
+from nacp.show.report.markup import box, safe, share, table
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _table(groups: Groups) -> str:
         assert shared is not None
         found = zip(own.coverage, own.low, own.high, shared.coverage, strict=True)
         known = {
-            name: [f"{coverage:.4f} ({low:.4f} to {high:.4f})", f"{one:.4f}"]
+            name: [f"{share(coverage)} ({share(low)} to {share(high)})", share(one)]
             for name, (coverage, low, high, one) in zip(own.classes or (), found, strict=True)
             if math.isfinite(coverage)
         }

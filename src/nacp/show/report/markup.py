@@ -1,8 +1,13 @@
 """Pieces of HTML that all parts of a report use."""
 
 import html
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import SupportsFloat
+
+from nacp._types import Floats
+
+_COVERAGE = "estimate", "by checked", "coverage", "estimated coverage"  # columns of tables
 
 
 def safe(text: object) -> str:
@@ -25,6 +30,11 @@ def place(share: SupportsFloat) -> str:
     return f"{100 * float(share):.2f}%"
 
 
+def share(value: float | Floats) -> str:
+    """Return a share in percent."""
+    return f"{100 * value:.1f}%" if value == 0 or value >= 0.0005 else "<0.1%"
+
+
 def table(
     header: Sequence[str],
     rows: Iterable[Sequence[object]],
@@ -32,10 +42,11 @@ def table(
 ) -> str:
     """Return a table whose first column names its rows; columns of numbers are aligned to the right.
 
+    A number in a column of coverage is written in percent.
     Where a row can be chosen, cells know the name of their column, as rows become cards in a narrow window.
     There may be thousands of rows, so optional end tags are left out.
     """
-    written = [[safe(cell) for cell in row] for row in rows]
+    written = [[_cell(*each) for each in zip(header, row, strict=True)] for row in rows]
     kinds, names = [""] * len(header), [""] * len(header)
     for i in range(1, len(header)):
         numeric = all(row[i][:1].isdigit() or row[i][:1] in "-<&" or row[i] == "inf" for row in written)
@@ -48,6 +59,12 @@ def table(
         for row in written
     )
     return f"<table><thead><tr>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def _cell(column: str, cell: object) -> str:
+    if column in _COVERAGE and re.fullmatch(r"\d\.\d+", str(cell)):
+        return share(float(str(cell)))
+    return safe(cell)
 
 
 def box(kind: str, label: str, content: str, name: str = "") -> str:

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from nacp._types import Floats
 from nacp.advice.comparison import CHECKED
 from nacp.calibration import Calibration
+from nacp.guarantees import Guarantee
+from nacp.scores import Score
 from nacp.show.report import charts, groups
 from nacp.show.report.contents import Contents, Shown, Step
-from nacp.show.report.markup import box, paragraph, safe, sentence, table
+from nacp.show.report.markup import box, paragraph, safe, sentence, share, table
 from nacp.versions import __version__
 from nacp.wrapping import counted, on_one_line
 
@@ -76,10 +77,10 @@ def _texts(contents: Contents, step: Step) -> dict[str, str]:
     cal, m, empty = step.calibration, len(step.sizes), int((step.sizes == 0).sum())
     texts = {
         "alpha": f"{cal.alpha:g}",
-        "asked": f"{1 - cal.alpha:.6g}",
-        "estimate": f"{cal.estimate:.4f}",
+        "asked": f"{100 * (1 - cal.alpha):.6g}%",
+        "estimate": share(cal.estimate),
         "size": f"{step.mean_size:.2f}",
-        "threshold": "none" if math.isinf(cal.threshold) else f"{cal.threshold:.6g}",
+        "threshold": _threshold(cal.threshold),
         "promise": sentence(cal.promise),
         "obstacle": sentence(f"The sets hold all classes: {cal.obstacle}") if cal.obstacle else "",
         "note": sentence(cal.note) if cal.note else "",
@@ -87,12 +88,13 @@ def _texts(contents: Contents, step: Step) -> dict[str, str]:
     }
     if cal.obstacle is None and (cal.guarantee.promises_truth or cal.guarantee.only_as_given):
         texts["excess"] = (
-            f"The excess, by which the estimated coverage is above the target, is {cal.excess:.4f}."
+            "The excess, by which the estimated coverage is above the target, is "
+            f"{100 * cal.excess:.1f} percentage points."
         )
     if step.coverage is not None:
-        texts["tested"] = f"{step.coverage:.4f}"
+        texts["tested"] = share(step.coverage)
         error = math.sqrt(step.coverage * (1 - step.coverage) / m)
-        texts["error"] = f"standard error {error:.4f}, {m:,} points"
+        texts["error"] = f"standard error {share(error)}, {m:,} points"
     if cal.warnings:
         texts["end"] = "if the assumptions held"
     elif step.rate is not None:
@@ -106,11 +108,12 @@ def _texts(contents: Contents, step: Step) -> dict[str, str]:
         texts["empty"] = (
             f"{counted(empty, 'set')} of {m:,} {are} empty: for these points not even the most probable "
             "label is below the threshold. The promise allows that, since the other sets cover enough. Look "
-            "at these points, or predict with allow_empty=False (--no-empty), which puts the most probable "
-            "label into the set."
+            "at these points, or predict with allow_empty=False (--no-allow-empty), which puts the most "
+            "probable label into the set."
         )
-    for j, count in enumerate(contents.histogram(step).tolist()):
-        texts[f"count{j}"] = f"{count:,}"
+    counts = contents.histogram(step)
+    for j, count in enumerate(counts.tolist()):
+        texts[f"count{j}"] = f"{count:,}" if counts[j:].any() else ""  # bars without a number are hidden
     for j, sample in enumerate(contents.samples):
         size = int(step.sizes[sample.row])
         more, missing = size - len(sample.labels), sample.label is not None and size <= sample.place
@@ -121,17 +124,29 @@ def _texts(contents: Contents, step: Step) -> dict[str, str]:
     return texts | {"spoken": said.format(**texts)}
 
 
+def _threshold(threshold: float) -> str:
+    """Return a threshold with four digits, or with more close to 1, where scores of many classes crowd."""
+    digits = 6 if 0.999 < threshold < 1 else 4
+    return "none" if math.isinf(threshold) else f"{threshold:.{digits}g}"
+
+
+def _named(member: Score | Guarantee) -> str:
+    """Return the name of a score or a guarantee, with its options."""
+    name, _, options = repr(member).removesuffix(")").partition("(")
+    return f"{name} with {options}" if options else name
+
+
 def _opening(cal: Calibration) -> str:
     wrong = "" if cal.noise is None else ", some of them wrong"
     if cal.checked is not None:
         wrong = f", {cal.checked:,} of them checked"
     made = f"{cal.n:,} labels of {cal.k:,} classes{wrong}"
-    return f"Calibrated on {made}. Score: <code>{safe(repr(cal.score))}</code>."
+    return f"Calibrated on {made}. Score: {safe(_named(cal.score))}."
 
 
 def _assumptions(cal: Calibration) -> str:
     items = "".join(f"<li>{safe(each)}</li>" for each in cal.assumptions.split("; "))
-    said = f"<p>Guarantee: <code>{safe(repr(cal.guarantee))}</code>. Assumed:</p><ul>{items}</ul>"
+    said = f"<p>Guarantee: {safe(_named(cal.guarantee))}. Assumed:</p><ul>{items}</ul>"
     if not cal.price_of_doubt:
         return said
     more = f"{cal.price_of_doubt:.2g} labels larger on average at alpha = {cal.alpha:g}"
@@ -164,7 +179,7 @@ def _noise(contents: Contents) -> str:
     if cal.checked is not None:
         text += paragraph(
             f"No noise model is needed: the promise rests on {cal.checked:,} checked labels. At the "
-            f"threshold they say that {100 * cal.estimate:.1f}% of the true labels are in the sets."
+            f"threshold they say that {share(cal.estimate)} of the true labels are in the sets."
         )
         if contents.diagnosis is None:
             return text
@@ -172,8 +187,8 @@ def _noise(contents: Contents) -> str:
     for name, said in (("Estimated", contents.estimate), ("Diagnosis", contents.diagnosis)):
         if said is not None:
             text += f"<p class='lines'><strong>{name}.</strong> {safe(on_one_line(said))}</p>"
-    if found is None:
-        return text
+    if found is None or cal.warnings or (contents.diagnosis is not None and contents.diagnosis.rejected):
+        return text  # rates are compared under the model, which must not be wrong otherwise
     ((header, *rows), _, _), ((_, advice),) = found.tables[0], found.sentences
     made = box("scroll", "Rates", table(header, rows, lambda row: row[0] == f"{found.rate:.4g}"))
     advice += " Sizes are those of the calibration points."
@@ -191,13 +206,14 @@ def _samples(contents: Contents) -> str:
 def _sample(contents: Contents, j: int, sample: Shown) -> str:
     size = contents.steps[contents.chosen].sizes[sample.row]
     quote = "" if sample.description is None else f"<blockquote>{safe(sample.description)}</blockquote>"
+    name = f"row {sample.row:,}" if sample.id is None else safe(sample.id)
     names = "".join(
         f"<li class='{'label' if label == sample.label else ''}{' out' if place >= size else ''}'>"
-        f"{safe(label)} <span class='soft'>{_share(prob)}</span></li>"
+        f"{safe(label)} <span class='soft'>{share(prob)}</span></li>"
         for place, (label, prob) in enumerate(zip(sample.labels, sample.probs.tolist(), strict=True))
     )
     return (
-        f"<li data-sample='{j}'><span class='soft'>row {sample.row:,}: "
+        f"<li data-sample='{j}'><span class='soft'>{name}: "
         f'<span data-text="size{j}"></span></span>{quote}<ul class="set">{names}</ul>'
         f'<span class="soft" data-text="more{j}"></span><span data-text="missing{j}"></span></li>'
     )
@@ -219,8 +235,8 @@ def _classes(contents: Contents) -> str:
     rows = [
         [
             names[i],
-            _share(found.coverage[i]),
-            f"{_share(found.low[i])} to {_share(found.high[i])}",
+            share(found.coverage[i]),
+            f"{share(found.low[i])} to {share(found.high[i])}",
             f"{found.count[i]:,}",
         ]
         for i in found.worst_first()
@@ -236,10 +252,6 @@ def _classes(contents: Contents) -> str:
         + box("tall", "Classes", table(["class", "coverage", "95% interval", "labels"], rows), "classes")
         + paragraph(printed, "soft printed")
     )
-
-
-def _share(value: float | Floats) -> str:
-    return f"{100 * value:.1f}%" if value == 0 or value >= 0.0005 else "<0.1%"
 
 
 def _asset(name: str) -> str:

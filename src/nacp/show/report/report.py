@@ -79,6 +79,7 @@ def make_report(
     test_labels: ArrayLike | None = None,
     samples: Sequence[int] | None = None,
     descriptions: Sequence[str] | None = None,
+    ids: Sequence[Any] | None = None,
     groups: Any = None,
     by: Literal["class"] | None = None,
     simultaneous: bool = False,
@@ -103,9 +104,10 @@ def make_report(
         nothing about the noise; a `noise` that is given is judged by them.
     test_probs, test_labels : arrays of shape (m, k) and (m,), optional
         Other points, whose sets are then shown, and their true labels, by which coverage is then measured.
-    samples, descriptions : sequences of int and of str, optional
-        The rows whose sets are shown, of the test points if there are some, by default eight; and a text to
-        show with each point.
+    samples : sequence of int, optional
+        The rows whose sets are shown, of the test points if there are some; by default eight.
+    descriptions, ids : sequences of str, optional
+        A text to show with each of these points, and what to call each instead of its row number.
     groups, by, simultaneous, small, test_groups
         As in `calibrate`: the page then also shows a threshold for each group. `test_groups` has the group of
         each test point, where groups are of rows.
@@ -147,7 +149,7 @@ def make_report(
             grouped = calibrate(**given, alpha=alpha, **grouping)  # refuses the last two without groups
         check_test_groups(grouped, test_probs, test_groups)
         tests = test_probs, test_labels
-        contents = gather(given, alpha, calibration, *tests, samples, descriptions, say)
+        contents = gather(given, alpha, calibration, *tests, samples, descriptions, ids, say)
         if grouped is not None:
             found = groups_of(grouped, contents.calibration, *tests, test_groups)
             contents = replace(contents, groups=found)
