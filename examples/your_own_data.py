@@ -1,4 +1,4 @@
-"""The example of docs/your-own-data.md: CSV files, and the commands from noise estimation to the report.
+"""The example of docs/your-own-data.md: CSV files, and the commands from calibration to the report.
 
     python examples/your_own_data.py [FOLDER]
 
@@ -27,10 +27,7 @@ FAMILIES = [
     ["Finnish", "Estonian", "English"],
 ]
 COMMANDS = [
-    "nacp noise audit audit.csv:label audit.csv:checked --classes languages.txt",
     "nacp calibrate points.csv points.csv:label --clean points.csv:checked -o cal.json",
-    "nacp calibrate points.csv points.csv:label --noise 0.2 --classes languages.txt -o guess.json",
-    "nacp diagnose guess.json points.csv points.csv:label --clean points.csv:checked",
     "nacp predict cal.json new.csv --no-allow-empty --with-probs -o sets.csv",
     "nacp evaluate cal.json test.csv test.csv:truth --no-allow-empty",
     "nacp report points.csv points.csv:label --clean points.csv:checked --test-probs test.csv "
@@ -64,7 +61,7 @@ def as_people_label(truth: np.ndarray, texts: list[str], rng: np.random.Generato
 
 
 def make_files(folder: Path) -> None:
-    """Write points.csv, audit.csv, test.csv, new.csv, texts.txt and languages.txt."""
+    """Write points.csv, test.csv, new.csv and texts.txt."""
     data, names = load_languages(), [name for family in FAMILIES for name in family]
     wanted = [data.names.index(name) for name in names]
     number = {label: i for i, label in enumerate(wanted)}
@@ -92,12 +89,9 @@ def make_files(folder: Path) -> None:
 
     points = [[*row, names[truth[i]] if i in checked else ""] for i, row in enumerate(rows(0, POINTS, given))]
     write("points.csv", ["id", *names, "label", "checked"], points)
-    audit = [[row[0], row[-2], row[-1]] for row in points if row[-1]]
-    write("audit.csv", ["id", "label", "checked"], audit)
     write("test.csv", ["id", *names, "truth"], rows(POINTS, POINTS + TEST, truth))
     write("new.csv", ["id", *names], rows(POINTS + TEST, len(texts)))
     (folder / "texts.txt").write_text("\n".join(texts[POINTS : POINTS + TEST]) + "\n", encoding="utf-8")
-    (folder / "languages.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
 
 
 def main() -> None:
@@ -116,7 +110,7 @@ def main() -> None:
             encoding="utf-8",
         )
         print(f"{said.stdout}\n")
-        if said.returncode not in (0, 1):  # 1: a noise model was rejected
+        if said.returncode:
             sys.exit(said.returncode)
 
 

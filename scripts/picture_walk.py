@@ -1,4 +1,4 @@
-"""Draw docs/report.png and the pictures of docs/your-own-data.md: a table, a terminal, the report, in Chromium.
+"""Draw docs/report.png and the pictures of docs/your-own-data.md, as Chromium shows pages.
 
 python examples/your_own_data.py FOLDER
 python scripts/picture_walk.py FOLDER
@@ -6,21 +6,14 @@ python scripts/picture_walk.py FOLDER
 
 import csv
 import html
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 from PIL import Image
-from rich.console import Console
-from rich.text import Text
 
 ROOT = Path(__file__).parent.parent
 PICTURES = ROOT / "docs" / "your-own-data"
-SHOWN = [
-    "nacp calibrate points.csv points.csv:label --clean points.csv:checked -o cal.json",
-    "nacp diagnose guess.json points.csv points.csv:label --clean points.csv:checked",
-]
 STYLE = """body {margin: 12px; font: 14px sans-serif; background: white} table {border-collapse: collapse}
 td, th {border: 1px solid #ccc; padding: 4px 9px} th {background: #eef1f5; text-align: left}
 td.number {text-align: right; font-variant-numeric: tabular-nums}"""
@@ -69,31 +62,14 @@ def table(folder: Path, rows: int = 6) -> str:
     return f"<!doctype html><meta charset=utf-8><style>{STYLE}</style><table><tr>{head}</tr>{body}</table>"
 
 
-def terminal(folder: Path) -> str:
-    """Return the terminal output of some commands as an HTML page."""
-    console = Console(record=True, width=86, file=open("/dev/null", "w"))  # noqa: SIM115
-    for command in SHOWN:
-        said = subprocess.run(
-            [sys.executable, "-m", *shlex.split(command)], cwd=folder, text=True, capture_output=True
-        ).stdout
-        console.print(Text(f"$ {command}", "bold green"))
-        console.print(Text(said))
-    svg = console.export_svg(title="nacp")
-    return f"<!doctype html><meta charset=utf-8><style>body{{margin:0}} svg{{width:900px}}</style>{svg}"
-
-
 def main() -> None:
     """Draw all pictures."""
     folder = Path(sys.argv[1]).resolve()
-    for name, page, size in (
-        ("table", table(folder), (900, 200)),
-        ("terminal", terminal(folder), (900, 552)),
-    ):
-        path = folder / f"{name}.html"
-        path.write_text(page, encoding="utf-8")
-        photograph(path, f"{name}.png", *size)
+    path = folder / "table.html"
+    path.write_text(table(folder), encoding="utf-8")
+    photograph(path, "table.png", 900, 200)
     photograph(folder / "report.html", "report.png", 1000, 1190)
-    photograph(folder / "report.html", "../report.png", 1000, 640)  # its top: the numbers and the promise
+    photograph(folder / "report.html", "../report.png", 1000, 462)  # its top: the numbers and the promise
 
 
 if __name__ == "__main__":

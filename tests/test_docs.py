@@ -109,10 +109,8 @@ def quoted(section, rows, columns, form=None):
 # in place of figures. Rows and columns are regular expressions for whole keys.
 QUOTES = """
 README.md: Checked labels
-was short in {CIFAR-100?N .*; m = 1,000 ~ one rate: short} of runs on CIFAR-10N and CIFAR-100N, and `clean=`
-in {CIFAR.*; m = 1,000 ~ `clean=`: short}, with {CIFAR-10N.*; m = 1,000 ~ `clean=`: size} labels per set on
-CIFAR-10N (only clean labels: {CIFAR-10N.*; m = 1,000 ~ oracle: size}) and
-{CIFAR-100N.*; m = 1,000 ~ `clean=`: size} on CIFAR-100N ({CIFAR-100N.*; m = 1,000 ~ oracle: size})
+it did in {CIFAR-100?N .*; m = 1,000 ~ one rate: short}, and with the same labels as `clean=` in
+{CIFAR-100?N.*; m = 1,000 ~ `clean=`: short}
 
 docs/estimation.md: Noise estimation
 covers {twin of CIFAR-100, .*interval.* ~ coverage ~ percent} with {twin of CIFAR-100, .*interval.* ~ size}
