@@ -243,9 +243,9 @@ def calibrate(
             argument, "has no effect without groups", remedy="pass groups= or by=",
             spoken="give --groups or --by class",
         )  # fmt: skip
-    if groups is not None:
-        check_aligned(groups, probs)
-        check_aligned(groups, labels, "labels")
+    check_aligned(labels, probs, said="labels")
+    check_aligned(groups, probs)
+    check_aligned(groups, labels, "labels")
     places = None
     if isinstance(noise, Mapping) or noise_groups is not None:
         alone = clean is None and by is None and not isinstance(groups, Mapping)

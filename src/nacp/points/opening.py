@@ -8,6 +8,7 @@ import numpy as np
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import is_tensor, of
 from nacp.errors import InputError
+from nacp.points.alignment import check_aligned
 from nacp.points.arrays import Rows, Widths, kind_of
 from nacp.points.labels import NO_CHANCE, check_classes, check_labels, plain_array, refuse_tables
 from nacp.points.tensors import TensorRows, extremes, open_tensor
@@ -34,6 +35,7 @@ def open_points(
     `options` are those of `open_rows`.
     """
     classes = column_names(probs, classes)
+    check_aligned(labels, probs, *names)
     rows = open_rows(probs, classes=classes, name=names[0], **options)
     known = check_classes(classes, rows.k)
     return rows, check_labels(labels, rows.n, rows.k, known, name=names[1]), known
