@@ -25,7 +25,6 @@ from nacp.noise import (
     NoiseLike,
     Unsaid,
     as_noise,
-    basis_of,
     noise_by_group,
     noise_for,
 )
@@ -275,7 +274,7 @@ def calibrate(
         raise InputError("unlabelled", f'is used by guarantee "binomial" only, and guarantee is {chosen!r}')
     if lazy and (groups is not None or by is not None):
         in_memory("probs", probs, "with groups")
-    known: dict[str, Any] = {"normalize": normalize, "noise_basis": basis_of(noise)}
+    known: dict[str, Any] = {"normalize": normalize, "noise_basis": getattr(noise, "basis", None)}
     if lazy:
         found = _calibrate_lazy(
             probs, labels, noise, alphas, score, chosen, crossing, unlabelled, options, known

@@ -247,11 +247,6 @@ class Guarantee(ABC):
         """Return the excess of coverage over 1 - alpha, given the standard deviation of one point's share."""
 
     @classmethod
-    def takes_delta(cls) -> bool:
-        """Return whether the guarantee has a parameter `delta`."""
-        return is_dataclass(cls) and any(field.name == "delta" for field in fields(cls))
-
-    @classmethod
     def with_options(cls, **options: Any) -> "Guarantee":
         """Return the guarantee with the given options; options that it does not have are ignored."""
         names: list[str] = [field.name for field in fields(cls)] if is_dataclass(cls) else []

@@ -24,7 +24,7 @@ from nacp.coverage.grid import CELLS, COARSE, GRID
 from nacp.coverage.tally import MOST_POINTS, PART, Tally, Weights
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
-from nacp.noise import NoiseLike, as_noise, basis_of, noise_for
+from nacp.noise import NoiseLike, as_noise, noise_for
 from nacp.points import (
     check_aligned,
     check_classes,
@@ -97,7 +97,7 @@ class Calibrator:
         normalize: bool = False,
         from_logits: bool = False,
     ) -> None:
-        self.score, self._noise, self._basis = as_score(score), noise, basis_of(noise)
+        self.score, self._noise, self._basis = as_score(score), noise, getattr(noise, "basis", None)
         self.normalize = check_flag("normalize", normalize)
         self.from_logits = check_flag("from_logits", from_logits)
         self._counts: Chunk | None = None
