@@ -89,13 +89,14 @@ class Problem:
         if self.members is None:
             low, high = self.inverse.subset_range()
             return low - (1 - self.alpha), high - (1 - self.alpha)
-        alpha, entries = self.alpha, self._entries()
-        least = np.minimum(alpha * entries, -(1 - alpha) * entries).sum(axis=1).min()
-        most = np.maximum(alpha * entries, -(1 - alpha) * entries).sum(axis=1).max()
-        return float(least), float(most)
+        least, most = self.ranges(self.inverse)
+        return float(least.min()), float(most.max())
 
-    def _entries(self) -> Floats:
-        return self.inverse.entries(np.arange(self.k)[:, None], np.asarray(self.members))
+    def ranges(self, inverse: ClassMatrix) -> tuple[Floats, Floats]:
+        """Return the minimum and maximum of s for a point with each label, within the group."""
+        entries = inverse.entries(np.arange(self.k)[:, None], np.asarray(self.members))
+        ends = self.alpha * entries, (self.alpha - 1) * entries
+        return np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
 
     @property
     def deviation(self) -> float:
