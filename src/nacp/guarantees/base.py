@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -352,12 +353,19 @@ class Guarantee(ABC):
         >>> 300 < nacp.PAC(0.05).points_needed(nacp.UniformNoise(0.2), 10, 0.1, of_classes=True) < 400
         True
         """
-        model = UniformNoise(0.0) if noise is None else noise
-        members = np.zeros(1, dtype=np.int64) if of_classes else None
-        problem = Problem(alpha, 1000 * k, noise, model.inverse(k), np.full(k, 1000.0), members)
-        deviation, excess = (0.0, alpha) if self.delta is None else (problem.deviation, alpha / 2)
-        needed = self.samples_needed(problem, excess, deviation)
-        return needed if needed is None or not of_classes else max(1, math.ceil(needed / k))
+        return _points_needed(self, noise, k, alpha, of_classes)
+
+
+@lru_cache(maxsize=1)  # It is asked for each class.
+def _points_needed(
+    guarantee: Guarantee, noise: Noise | None, k: int, alpha: float, of_classes: bool
+) -> int | None:
+    model = UniformNoise(0.0) if noise is None else noise
+    members = np.zeros(1, dtype=np.int64) if of_classes else None
+    problem = Problem(alpha, 1000 * k, noise, model.inverse(k), np.full(k, 1000.0), members)
+    deviation, excess = (0.0, alpha) if guarantee.delta is None else (problem.deviation, alpha / 2)
+    needed = guarantee.samples_needed(problem, excess, deviation)
+    return needed if needed is None or not of_classes else max(1, math.ceil(needed / k))
 
 
 class Corrected(Guarantee):
