@@ -356,7 +356,7 @@ class Guarantee(ABC):
         return _points_needed(self, noise, k, alpha, of_classes)
 
 
-@lru_cache(maxsize=1)  # It is asked for each class.
+@lru_cache(maxsize=4)  # It is asked for each class.
 def _points_needed(
     guarantee: Guarantee, noise: Noise | None, k: int, alpha: float, of_classes: bool
 ) -> int | None:
