@@ -132,6 +132,7 @@ def test_a_plan_that_was_written_down_is_the_same_plan():
         assert (again.counts, again.stops, str(again)) == (plan.counts, plan.stops, str(plan))
     pilot = [int(np.setdiff1d(np.arange(2000), plan.rows)[0])]
     wrong = [("rows", each) for each in ("x", [], plan.rows.tolist() + pilot, [*plan.rows[:1]] * 2, [10**30])]
+    wrong += [("rows", 5), ("rows", plan.rows[:, None].tolist())]
     wrong += [("counts", [1]), ("pilot", 10**6), ("stops", [1500, 10]), ("stops", [10]), ("outside", None)]
     for name, value in wrong:
         with pytest.raises(nacp.InputError) as caught:

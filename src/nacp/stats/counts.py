@@ -25,7 +25,7 @@ def share_of_look(look: int, looks: int) -> float:
 
     The shares sum to 1 and grow threefold from look to look, so that the last one spends two thirds or more.
     """
-    return 2 * 3.0 ** (look - 1) / (3.0**looks - 1)
+    return 2 * 3.0 ** (look - looks) / (3 - 3.0 ** (1 - looks))
 
 
 def binomial_excess(m: int, alpha: float, delta: float) -> float:
