@@ -226,8 +226,8 @@ def same_audit(document: dict[str, Any], probs: Any, labels: Any, **options: Any
     if n != sample.n or not 0 <= fields["pilot"] < n or document.get("digest") != digest(sample):
         raise other_points()
     picked, others = np.unique(rows), planned(n, fields["pilot"], fields["random_state"])[1]
-    right = rows.ndim == 1 and len(picked) == len(rows) > 0 and np.isin(picked, others).all()
-    right = right and len(fields["counts"]) == 2
+    shaped = rows.ndim == 1 and len(fields["counts"]) == 2
+    right = shaped and len(picked) == len(rows) > 0 and np.isin(picked, others).all()
     stops = fields["stops"]
     if not right or stops[-1:] != (len(rows),) or stops != tuple(sorted({*stops})) or stops[0] < 1:
         raise unreadable

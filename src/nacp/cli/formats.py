@@ -444,6 +444,8 @@ class ParquetTable:
             self._file = opener(path)
             self._schema: Any = self._file.schema_arrow
             names = list(self._schema.names)
+            for i in range(self._file.num_row_groups):  # a row; pyarrow ends the process at damaged metadata
+                next(self._file.iter_batches(1, row_groups=[i]), None)
             groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
             values = sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
         check_expansion(path, 8 * values)
