@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import nacp
 from nacp.cli import app
 from nacp.cli.inputs import read_matrix
+from nacp.files import sealed
 from tests.refusals import refusal
 
 PROBS, LABELS = np.full((20, 4), 0.25), np.repeat(np.arange(4), 5)
@@ -102,6 +103,17 @@ def test_labels_that_are_lists_are_refused():
     labels = np.empty((20, 2), dtype=object)
     labels.fill([1])
     assert "must be texts or numbers" in refusal(nacp.noise_from_annotators, labels)
+
+
+@pytest.mark.parametrize(("name", "value"), [("n", 2**63), ("highest", 0.0), ("wealth", 2.0)])
+def test_states_that_no_monitor_can_have_are_refused(name, value, tmp_path):
+    """Before: ZeroDivisionError, and ValueError at the next update."""
+    path = tmp_path / "monitor.json"
+    nacp.Monitor(nacp.calibrate(PROBS, LABELS, noise=0.1, alpha=0.4, guarantee="none")).save(path)
+    document = json.loads(path.read_text())
+    document["state"][name] = value
+    path.write_text(json.dumps(sealed(document)))
+    assert "n must be at most 1,125,899,906,842,624, and highest" in refusal(nacp.Monitor.load, path)
 
 
 @pytest.mark.parametrize("kind", [bool, np.uint8])
