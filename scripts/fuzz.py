@@ -49,7 +49,7 @@ from tests import oracle
 
 Rng = np.random.Generator
 COMMAND = get_command(app)  # built once, as that takes longer than most commands
-SECONDS, MEMORY, BATCH = 10, 2**30, 250
+SECONDS, MEMORY, BATCH = 10, 2**30, 1000
 K, N = 4, 40
 NAMES = ["ant", "bee", "cat", "dog"]
 LABELS = np.repeat(np.arange(K), N // K)
