@@ -405,12 +405,8 @@ def labels(rng: Rng, folder: Folder) -> None:
 
 def words_of(target: str, file: str, folder: Folder, rng: Rng) -> list[str]:
     """Return the words of a command that reads a file."""
-    p, y, good, out = (
-        folder.probs,
-        folder.labels,
-        str(folder.path / "cal.json"),
-        f"{folder.path}/out-{os.getpid()}.",
-    )
+    p, y, good = folder.probs, folder.labels, str(folder.path / "cal.json")
+    out = f"{folder.path}/out-{os.getpid()}."
     fit = ["calibrate", p, y, "--alpha", "0.4", "--out", f"{out}json"]
     names = ["--classes", str(folder.path / "names.txt")]
     noisy = ["--noise", "0.1", "--guarantee", "none"]
@@ -432,9 +428,8 @@ def words_of(target: str, file: str, folder: Folder, rng: Rng) -> list[str]:
     key = pick(rng, ["", "", ":probs", ":label", ":labels"])
     predict = ["predict", good, file, "-o", out + pick(rng, ["csv", "jsonl", "npz", "parquet"])]
     calibrate = ["calibrate", file, file + key, *fit[3:], *noisy, *pick(rng, [[], names])]
-    return pick(
-        rng, [predict, calibrate, ["calibrate", p, file + key, *calibrate[3:]], ["evaluate", good, p, file]]
-    )
+    labelled = ["calibrate", p, file + key, *calibrate[3:]]
+    return pick(rng, [predict, calibrate, labelled, ["evaluate", good, p, file]])
 
 
 def run(words: list[str]) -> int:
@@ -479,34 +474,11 @@ ARGUMENTS: dict[str, list[Any]] = {
     "normalize": [True, "yes"],
     "from_logits": [True, None],
     "random_state": [0, -1, 10**30, "x", None, 0.5],
-    "groups": [
-        LABELS % 2,
-        ["a"] * N,
-        np.arange(N),
-        {0: "a"},
-        "x",
-        [None] * N,
-        np.zeros((N, 2)),
-        [math.nan] * N,
-    ],
+    "groups": [LABELS % 2, ["a"] * N, np.arange(N), {0: "a"}, "x", [None] * N, np.zeros((N, 2))],
     "by": ["class", "x"],
     "small": ["error", "all", "merge", "x"],
     "clean": [(range(9), LABELS[:9]), ([], []), ([0, 0], [1, 1]), ([50], [0]), 5, np.zeros(N), [None] * N],
-    "noise": [
-        None,
-        1.0,
-        -0.1,
-        "x",
-        MATRIX,
-        np.eye(3),
-        np.zeros((K, K)),
-        [[1]],
-        {},
-        1e-320,
-        math.nan,
-        True,
-        [0.1],
-    ],
+    "noise": [None, 1.0, -0.1, "x", MATRIX, np.eye(3), np.zeros((K, K)), [[1]], {}, 1e-320, math.nan, [0.1]],
 }
 ARGUMENTS["score"] += [lambda p: -p, lambda p: "x", lambda p: p[:, :1], lambda p: np.full_like(p, np.nan)]
 ARGUMENTS["guarantee"] += [nacp.NACP(delta=1e-300), nacp.PAC(delta=1e-300), nacp.Binomial(delta=1 - 2**-53)]
@@ -558,26 +530,18 @@ def odd(given: Any, rng: Rng) -> Any:
     if rng.random() > 0.15:
         return given.copy() if isinstance(given, np.ndarray) else given
     if not isinstance(given, np.ndarray) or not given.size or rng.random() < 0.1:
-        return pick(
-            rng, [None, 0, -1, 2**40, 1e300, math.nan, "x", (), np.zeros(3), np.zeros((2, 2), dtype=np.int64)]
-        )
+        return pick(rng, [None, 0, -1, 2**40, 1e300, math.nan, "x", (), np.zeros(3), LABELS.reshape(2, -1)])
     copy, kind = given.copy(), rng.integers(10)
     if kind < 6:
         whole = copy.dtype.kind in "iu"
-        values = (
-            [0, -1, 1, 2**31 - 1, 2**62, -(2**62)]
-            if whole
-            else [0, -1, np.nan, np.inf, -np.inf, 1e300, 5e-324]
-        )
+        values = [0, -1, 1, 2**31 - 1, 2**62, -(2**62)] if whole else [0, -1, np.nan, np.inf, -np.inf, 1e300]
         copy.reshape(-1)[rng.integers(copy.size, size=2)] = np.array(pick(rng, values)).astype(copy.dtype)
         return copy
     if kind == 6:
         return copy.astype(pick(rng, ["f4", "f8", "i4", "i8", "u8", "O", "c16", ">f8", "V8", "?"]))
     copy.flags.writeable = kind == 7
-    return pick(
-        rng,
-        [copy[1:], copy.T, copy[::-1], copy[..., ::2], copy[None], copy.ravel(), np.tile(copy, 2), copy[:0]],
-    )
+    cut = [copy[1:], copy[::-1], copy[..., ::2], copy[:0]]
+    return pick(rng, [*cut, copy.T, copy[None], copy.ravel(), np.tile(copy, 2)])
 
 
 def verbs(rng: Rng, folder: Folder) -> None:
@@ -591,15 +555,11 @@ def by_oracle(rng: Rng, folder: Folder) -> None:
     """Compare the threshold and the estimate of a small problem with exact arithmetic."""
     n, k = int(rng.integers(1, 9)), int(rng.integers(2, 6))
     probs = np.array([rng.multinomial(16, rng.dirichlet(np.ones(k))) for _ in range(n)]) / 16
-    labels, alpha, rate = (
-        rng.integers(k, size=n),
-        pick(rng, [0.05, 0.1, 0.3, 0.5, 0.8]),
-        pick(rng, [0.0, 0.125, 0.25]),
-    )
-    score, crossing = pick(rng, ["hps", "margin", "topk"]), pick(rng, ["first", "last"])
-    cal = nacp.calibrate(
-        probs, labels, noise=rate, alpha=alpha, score=score, guarantee="none", crossing=crossing
-    )
+    labels, rate = rng.integers(k, size=n), pick(rng, [0.0, 0.125, 0.25])
+    alpha, score = pick(rng, [0.05, 0.1, 0.3, 0.5, 0.8]), pick(rng, ["hps", "margin", "topk"])
+    crossing = pick(rng, ["first", "last"])
+    asked = {"alpha": alpha, "score": score, "crossing": crossing}
+    cal = nacp.calibrate(probs, labels, noise=rate, guarantee="none", **asked)
     exact = [oracle.scores(score, row) for row in probs]
     inverse = oracle.inverse(oracle.uniform_matrix(rate, k))
     find = oracle.first_crossing if crossing == "first" else oracle.last_crossing
@@ -614,26 +574,13 @@ def by_oracle(rng: Rng, folder: Folder) -> None:
     assert abs(min(max(estimate, 0), 1) - cal.estimate) < 1e-9, (cal.estimate, estimate)
 
 
-COMMANDS = [
-    "table",
-    "jsonl",
-    "npy",
-    "npz",
-    "safetensors",
-    "parquet",
-    "classes",
-    "groups",
-    "annotators",
-    "export",
-]
-COMMANDS += ["noise", "audit", "plan"]
+COMMANDS = ["table", "jsonl", "npy", "npz", "safetensors", "parquet", "classes", "groups"]
+COMMANDS += ["annotators", "export", "noise", "audit", "plan"]
+FOLLOWERS = (nacp.Monitor, nacp.OnlineCalibrator, nacp.Calibrator)
 TARGETS: dict[str, Target] = {
     "calibration": lambda rng, folder: use(nacp.load(folder.input("calibration", rng)), rng),
     "estimate": lambda rng, folder: use(load_noise(folder.input("noise", rng)), rng),
-    **{
-        kind.__name__.lower(): follower(kind)
-        for kind in (nacp.Monitor, nacp.OnlineCalibrator, nacp.Calibrator)
-    },
+    **{each.__name__.lower(): follower(each) for each in FOLLOWERS},
     **{each.__name__: each for each in (labels, arguments, verbs, by_oracle)},
     **{name: command(name) for name in COMMANDS},
 }

@@ -4,8 +4,8 @@ First the fast tests run on a copy of the repository, with a record of which tes
 takes some minutes. On each mutant run the tests that execute the changed line, one of each function first and
 the fastest first, for ten seconds at most, in a fork of a process that has imported NumPy and other packages,
 but not nacp. A mutant is killed if one of them fails or takes ten times as long as usual. A line that runs
-when its module is imported concerns all tests of the module. Messages of exceptions, annotations and
-decorators are not changed. The sample has the same share of the mutants of each argument. Survivors are
+when its module is imported concerns all tests of the module. Messages of exceptions, annotations, decorators
+and ``strict=`` are not changed. The sample has the same share of the mutants of each argument. Survivors are
 printed as differences: a test is missing, or the change does not matter.
 
     python scripts/mutate.py --sample 500 scores coverage guarantees stats groups audit calibrate.py
@@ -42,28 +42,11 @@ ROOT = Path(__file__).parents[1]
 SLOWER, EXTRA, MEMORY = 10, 5, 8 * 2**30  # a test may take ten times as long as usual and 5 seconds
 FIRST, SECONDS = 12, 10  # so many tests run first, as most mutants need no others; then others, in 10 seconds
 PACKAGES = "dask.array matplotlib.pyplot pandas pyarrow.parquet rich.console scipy.stats sklearn torch typer"
-OTHER: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.Pow: ast.Mult,
-    ast.FloorDiv: ast.Div,
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-}
+_CHECKS = ("repr", "strict")  # named arguments that only matter for printing, or if nacp is wrong elsewhere
+_PAIRS = "Add Sub, Mult Div, Lt LtE, Gt GtE, Eq NotEq, Is IsNot, In NotIn, And Or, BitAnd BitOr"
+OTHER: dict[type[ast.AST], type[ast.AST]] = {ast.Pow: ast.Mult, ast.FloorDiv: ast.Div}
+for one, other in map(str.split, _PAIRS.split(",")):
+    OTHER |= {getattr(ast, one): getattr(ast, other), getattr(ast, other): getattr(ast, one)}
 
 
 def sites(tree: ast.AST) -> Iterator[tuple[Any, str]]:
@@ -71,7 +54,7 @@ def sites(tree: ast.AST) -> Iterator[tuple[Any, str]]:
     if isinstance(tree, ast.Raise) or "overload" in map(ast.unparse, getattr(tree, "decorator_list", ())):
         return
     for name, value in ast.iter_fields(tree):
-        if name in ("annotation", "returns", "decorator_list"):
+        if name in ("annotation", "returns", "decorator_list") or getattr(tree, "arg", "") in _CHECKS:
             continue
         for child in value if isinstance(value, list) else [value]:
             if type(child) in OTHER:
