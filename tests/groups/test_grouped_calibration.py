@@ -185,6 +185,7 @@ def test_a_group_that_is_too_small_is_refused_or_holds_all_labels_or_is_pooled()
     cal = nacp.calibrate(PROBS, NOISY, guarantee="expected", groups=groups, small="merge", **given)
     assert (cal.aside, cal.infinite) == (30, ())
     assert [row[0] for row in cal.table()] == ["a (pooled)", "b (pooled)", "c", "d"]
+    assert [row[3] for row in cal.table()] == [f"{each.estimate:.4f}" for each in cal.calibrations]
     declared = pytest.importorskip("pandas").Categorical(["a"] * 300, categories=["b", "a"])
     with pytest.raises(nacp.InputError, match=r"'b' \(0 points\)"):
         nacp.calibrate(PROBS, NOISY, groups=declared, **given)
