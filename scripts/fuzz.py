@@ -86,9 +86,8 @@ def written() -> dict[str, list[tuple[str, bytes]]]:
     rows = [[*row, NAMES[label]] for row, label in zip(PROBS.tolist(), LABELS, strict=True)]
     table = [[*NAMES, "label"], *rows]
     objects = [{"id": i, "probs": row[:K], "label": row[K]} for i, row in enumerate(rows)]
-    frame = pa.table(
-        {name: PROBS[:, i] for i, name in enumerate(NAMES)} | {"label": [row[K] for row in rows]}
-    )
+    columns = dict(zip([*NAMES, "label"], zip(*rows, strict=True), strict=True))
+    frame = pa.table({name: list(column) for name, column in columns.items()})
     names, both = np.array(NAMES)[LABELS], {"probs": PROBS, "labels": LABELS}
     tasks, records = [], []
     for i, name in enumerate(names.tolist()):
@@ -110,10 +109,7 @@ def written() -> dict[str, list[tuple[str, bytes]]]:
         "safetensors": [("safetensors", safetensors.numpy.save(both))],
         "parquet": [("parquet", parquet_file(each)) for each in (frame, pa.Table.from_pylist(objects))],
         "classes": [("txt", "\n".join(NAMES).encode()), ("json", json.dumps(NAMES).encode())],
-        "groups": [
-            ("json", b'{"ant": "x", "bee": "x", "cat": "y", "dog": "y"}'),
-            ("csv", b"a\nb\n" * (N // 2)),
-        ],
+        "groups": [("json", b'{"ant": "x", "bee": "x", "cat": 1, "dog": 1}'), ("csv", b"a\nb\n" * (N // 2))],
         "annotators": [("csv", b"a,b,c\n" + lines(VOTES, ",")), ("npy", array_file(VOTES))],
         "export": [
             *(("json", json.dumps(each).encode()) for each in exports),
@@ -140,19 +136,14 @@ def saved(folder: Path) -> dict[str, list[tuple[str, bytes]]]:
     followers += [nacp.Calibrator(K, noise=model) for model in (interval, nacp.MatrixNoise(MATRIX))]
     for each in followers:
         each.update(PROBS, LABELS)
-    noises = [
-        nacp.noise_from_privacy(3.0, k=K),
-        nacp.noise_from_audit(LABELS, np.roll(LABELS, 1), k=K, model="uniform"),
-    ]
+    noises = [nacp.noise_from_privacy(3.0, k=K)]
+    noises.append(nacp.noise_from_audit(LABELS, np.roll(LABELS, 1), k=K, model="uniform"))
     found: dict[str, list[tuple[str, bytes]]] = {}
-    for target, each in [*(("calibration", c) for c in cals), *(("noise", c) for c in noises)]:
+    objects = [*(("calibration", each) for each in cals), *(("noise", each) for each in noises)]
+    for target, each in [*objects, *((type(each).__name__.lower(), each) for each in followers)]:
         each.save(folder / "x.json")
-        found.setdefault(target, []).append(("json", (folder / "x.json").read_bytes()))
-    for each in followers:
-        each.save(folder / "x.json")
-        found.setdefault(type(each).__name__.lower(), []).append(
-            ("state" if isinstance(each, nacp.Calibrator) else "json", (folder / "x.json").read_bytes())
-        )
+        ending = "state" if target == "calibrator" else "json"
+        found.setdefault(target, []).append((ending, (folder / "x.json").read_bytes()))
     np.save(folder / "probs.npy", PROBS.astype(np.float32))
     np.save(folder / "labels.npy", LABELS)
     (folder / "names.txt").write_text("\n".join(NAMES))
@@ -271,9 +262,8 @@ def mutate_npy(data: bytes, rng: Rng) -> bytes:
         "fortran_order": pick(rng, ["False", "False", "True", "0"]),
         "shape": pick(rng, ["(40,4)", pick(rng, SHAPES)]),
     }
-    header = (
-        "{" + ", ".join(f"'{name}': {part}" for name, part in parts.items() if rng.random() < 0.97) + "}\n"
-    )
+    kept = [f"'{name}': {part}" for name, part in parts.items() if rng.random() < 0.97]
+    header = "{" + ", ".join(kept) + "}\n"
     start = b"\x93NUMPY" + bytes([pick(rng, [1, 1, 1, 2, 9]), 0]) + struct.pack("<H", len(header))
     return start + header.encode() + data[128:]
 
@@ -284,9 +274,8 @@ def mutate_npz(data: bytes, rng: Rng) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
             change = pick(rng, [mutate_npy, mutate_bytes, lambda inner, rng: inner])
-            new.writestr(
-                pick(rng, [name, name, name, "../x.npy", "probs", "a:b.npy"]), change(old.read(name), rng)
-            )
+            called = pick(rng, [name, name, name, "../x.npy", "probs", "a:b.npy"])
+            new.writestr(called, change(old.read(name), rng))
     return out.getvalue()
 
 
@@ -658,9 +647,8 @@ def fuzz(
                 process.kill()
         done[target] = current.value + 1
         if process.exitcode:
-            failures.setdefault(
-                f"{target}: the process ended by {process.exitcode}", f"{target}:{current.value}"
-            )
+            ended = f"{target}: the process ended by {process.exitcode}"
+            failures.setdefault(ended, f"{target}:{current.value}")
     return done, failures
 
 
@@ -680,13 +668,11 @@ def main() -> None:
         warnings.simplefilter("ignore")
         check_seeds(folder, np.random.default_rng(0))
         if options.only:
-            warnings.simplefilter("ignore")
             target, number = options.only.split(":")
             TARGETS[target](generator(target, options.seed, int(number)), folder)
             return
-        done, failures = fuzz(
-            options.targets.split(","), options.seconds, options.inputs, options.seed, folder
-        )
+        targets = options.targets.split(",")
+        done, failures = fuzz(targets, options.seconds, options.inputs, options.seed, folder)
     print(*(f"{target:<18}{number:>10,}" for target, number in done.items()), sep="\n")
     print(f"{sum(done.values()):,} inputs in {time.monotonic() - begun:,.0f} s, {len(failures)} failures")
     print(*(f"  {example:<20} {found}" for found, example in sorted(failures.items())), sep="\n")
