@@ -131,7 +131,7 @@ def _content(file: Path) -> Any:
             ) from None
         try:
             table = ParquetFile(file)
-            _check_expansion(file, 8 * table.metadata.num_rows * table.metadata.num_columns)
+            _check_expansion(file, 8 * parquet_values(table))
             return table.read().to_pylist()
         except InputError:
             raise
@@ -157,6 +157,18 @@ def _unpacked(file: Path) -> bytes:
         raw = packed.read(_most_expanded(file) + 1)
     _check_expansion(file, len(raw))
     return raw
+
+
+def parquet_values(table: Any) -> int:
+    """Return the number of values in a Parquet file, those in lists included, by its metadata.
+
+    A row of each group is read first, which raises an error where the metadata are damaged: pyarrow would end
+    the process when it is asked for the number.
+    """
+    for i in range(table.num_row_groups):
+        next(table.iter_batches(1, row_groups=[i]), None)
+    groups = [table.metadata.row_group(i) for i in range(table.num_row_groups)]
+    return sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
 
 
 def _most_expanded(file: Path) -> int:
