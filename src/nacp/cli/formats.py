@@ -22,6 +22,7 @@ import numpy as np
 
 from nacp._types import Array
 from nacp.errors import InputError, meant
+from nacp.labels.exports import parquet_values
 from nacp.points import check_plain
 
 STDIN = "-"
@@ -439,8 +440,7 @@ class ParquetTable:
             self._file = opener(path)
             self._schema: Any = self._file.schema_arrow
             names = list(self._schema.names)
-            groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
-            values = sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
+            values = parquet_values(self._file)
         check_expansion(path, 8 * values)
         index: Any = []
         with suppress(ValueError, RecursionError, AttributeError, TypeError):  # metadata of another form

@@ -210,7 +210,10 @@ def open_table(labels: Any, classes: Any = None) -> tuple[Array, Bools]:
         )
     gaps = {"", -1} - set(classes if classes is not None else ())  # A class name is a label.
     if array.dtype.kind in "OU":
-        flat = [is_missing(value) or value in gaps for value in array.ravel().tolist()]
+        try:
+            flat = [is_missing(value) or value in gaps for value in array.ravel().tolist()]
+        except TypeError:
+            raise InputError("labels", "must be texts or numbers; some are lists or other objects") from None
         missing = np.array(flat, dtype=bool).reshape(array.shape)
     else:
         missing = (array != array) | ((array == -1) & (-1 in gaps))
