@@ -111,3 +111,34 @@ def test_more_points_than_sums_of_weights_allow_are_refused(monkeypatch):
     noise = nacp.MatrixNoise([[0.8, 0.2], [0.1, 0.9]])
     with pytest.raises(InputError, match="at most 20 points"):
         nacp.calibrate([[0.5, 0.5]] * 30, [0, 1] * 15, noise=noise, guarantee="none")
+
+
+def test_labels_of_a_table_in_another_order_are_refused():
+    pandas = pytest.importorskip("pandas")
+    probs, labels = pandas.DataFrame(RNG.dirichlet(np.ones(4), 300)), pandas.Series(RNG.integers(4, size=300))
+    shuffled = labels.sample(frac=1, random_state=0)
+    cal = nacp.calibrate(probs, labels, noise=0.2, guarantee="none")
+    ways = [
+        lambda: nacp.calibrate(probs, shuffled, noise=0.2),
+        lambda: nacp.compare(probs, shuffled, noise=0.2),
+        lambda: nacp.diagnose(cal, probs, shuffled),
+        lambda: nacp.Calibrator(noise=0.2).update(probs, shuffled),
+    ]
+    for way in ways:
+        with pytest.raises(InputError, match="labels has the index of probs in another order"):
+            way()
+
+
+def test_one_input_may_be_a_row_of_a_matrix():
+    pandas = pytest.importorskip("pandas")
+    probs = RNG.dirichlet(np.ones(4), 300)
+    cal = nacp.calibrate(probs, RNG.integers(4, size=300), noise=None)
+    expected = cal.predict_set(probs[:1])[0]
+    assert cal.predictor()(probs[0]) == cal.predictor()(probs[:1]) == expected
+    assert cal.predictor()(pandas.DataFrame(probs[:1])) == expected
+
+
+def test_a_label_that_is_no_class_is_placed_and_the_nearest_class_is_named():
+    names = ["Glass", "Water", "Fire"]
+    with pytest.raises(InputError, match=r"'Gläss', .*did you mean 'Glass'.*first in row 2"):
+        nacp.calibrate(np.eye(3), ["Fire", "Water", "Gläss"], noise=0.1, classes=names)

@@ -340,9 +340,9 @@ DAMAGED = {
     "random_state": ["none", -1, 0.5],
     "classes": [4, ["ant", "bee"], ["ant", "ant", "bee", "cat"], [[0], [1], [2], [3]]],
     "normalize": ["no", None],
+    "look": [None, -1, 0, 0.5],
+    "looks": ["x", 0.5, 0],
     "warnings": [None, "doubtful", [3], {}],
-    "look": [0],
-    "looks": [0, 0.5],
     "widths": [["float8", "float64"], ["float64"], 64],
 }
 
@@ -422,6 +422,14 @@ def test_a_refusal_names_the_file_the_field_and_the_known_names(tmp_path):
     assert said in told.output, "and not an option of the command line"
     with pytest.raises(FileNotFoundError):
         nacp.load(tmp_path / "none.json")
+
+
+def test_a_look_must_be_one_of_all_looks_however_many_there_are(tmp_path):
+    """Before: an OverflowError when the calibration was printed."""
+    path, stored = tmp_path / "cal.json", document(tmp_path, guarantee="pac")
+    assert "look must lie between 1 and 3" in refusal(path, changed(stored, look=10**6, looks=3))
+    path.write_text(changed(stored, look=10**6, looks=10**6))
+    assert "with 67% of delta" in str(nacp.load(path))
 
 
 @pytest.mark.parametrize("score", [nacp.HPS(), nacp.RAPS()], ids=["offset", "none"])

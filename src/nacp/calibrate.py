@@ -25,7 +25,6 @@ from nacp.noise import (
     NoiseLike,
     Unsaid,
     as_noise,
-    basis_of,
     noise_by_group,
     noise_for,
 )
@@ -243,9 +242,9 @@ def calibrate(
             argument, "has no effect without groups", remedy="pass groups= or by=",
             spoken="give --groups or --by class",
         )  # fmt: skip
-    if groups is not None:
-        check_aligned(groups, probs)
-        check_aligned(groups, labels, "labels")
+    check_aligned(labels, probs, said="labels")
+    check_aligned(groups, probs)
+    check_aligned(groups, labels, "labels")
     places = None
     if isinstance(noise, Mapping) or noise_groups is not None:
         alone = clean is None and by is None and not isinstance(groups, Mapping)
@@ -275,7 +274,7 @@ def calibrate(
         raise InputError("unlabelled", f'is used by guarantee "binomial" only, and guarantee is {chosen!r}')
     if lazy and (groups is not None or by is not None):
         in_memory("probs", probs, "with groups")
-    known: dict[str, Any] = {"normalize": normalize, "noise_basis": basis_of(noise)}
+    known: dict[str, Any] = {"normalize": normalize, "noise_basis": getattr(noise, "basis", None)}
     if lazy:
         found = _calibrate_lazy(
             probs, labels, noise, alphas, score, chosen, crossing, unlabelled, options, known

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import repeat
@@ -20,13 +21,13 @@ def check_fraction(name: str, value: Any) -> float:
     """Check a number strictly between 0 and 1, such as alpha or delta."""
     tiny = isinstance(value, float) and bool(0 < value < _LEAST_FRACTION)
     problem = "must lie strictly between 0 and 1" + f", and be at least {_LEAST_FRACTION:g}" * tiny
-    return _real(name, value, problem, lambda number: _LEAST_FRACTION <= number < 1, alpha_meant(name, value))
+    return _real(name, value, problem, _LEAST_FRACTION, 1.0, alpha_meant)
 
 
 def check_rate(value: Any, name: str = "rate") -> float:
     """Check a noise rate in [0, 1)."""
     try:
-        return _real(name, value, "must lie in [0, 1)", lambda number: 0 <= number < 1)
+        return _real(name, value, "must lie in [0, 1)", 0.0, 1.0)
     except InputError as error:
         raise InputError(name, error.problem, found=error.found, remedy=rate_meant(value)) from None
 
@@ -106,26 +107,27 @@ def check_priors(priors: Any, k: int, name: str = "priors") -> Floats:
 
 def check_nonnegative(name: str, value: Any) -> float:
     """Check a finite number of at least 0."""
-    return _real(name, value, "must be a number of at least 0", lambda number: 0 <= number < np.inf)
+    return _real(name, value, "must be a number of at least 0", 0.0, math.inf)
 
 
 def check_finite(name: str, value: Any) -> float:
     """Check a finite number."""
-    return _real(name, value, "must be a finite number", math.isfinite)
+    return _real(name, value, "must be a finite number", -sys.float_info.max, math.inf)
 
 
 def _real(
     name: str,
     value: Any,
     problem: str,
-    is_valid: Callable[[float], bool],
-    remedies: dict[str, str] | None = None,
+    least: float,
+    end: float,
+    remedies: Callable[[str, Any], dict[str, str]] | None = None,
 ) -> float:
-    """Check a real number that is not too large for a float."""
+    """Check a real number from `least` on and below `end`; `remedies` says what was probably meant."""
     with suppress(OverflowError):
-        if isinstance(value, numbers.Real) and not isinstance(value, bool) and is_valid(float(value)):
+        if isinstance(value, numbers.Real) and not isinstance(value, bool) and least <= float(value) < end:
             return float(value)
-    raise InputError(name, problem, found=repr(value)[:80], **(remedies or {}))
+    raise InputError(name, problem, found=repr(value)[:80], **(remedies(name, value) if remedies else {}))
 
 
 def check_count(name: str, value: Any, least: int = 0) -> int:

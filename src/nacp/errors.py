@@ -2,7 +2,10 @@
 
 import sys
 import warnings
+from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import partial
+from typing import Any
 
 
 class InputError(ValueError):
@@ -67,3 +70,9 @@ def warn(message: str, category: type[Warning]) -> None:
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "nacp":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def meant(odd: object, names: Sequence[Any]) -> str:
+    """Return the question whether the most similar name was meant, if there is one."""
+    found = get_close_matches(str(odd), list(map(str, names)), n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""

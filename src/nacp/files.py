@@ -133,6 +133,9 @@ def calibration_of(document: dict[str, Any], score: Any, least: int = 1) -> Cali
     guarantee.check_applies(noise, crossing)
     values = {name: check(name, document[name]) for name, check in _CHECKS.items()}
     check_count("n", values["n"], least)
+    look, looks = values["look"], values["looks"]
+    if looks is not None and not 1 <= look <= looks:
+        raise InputError("look", f"must lie between 1 and {looks}, the number of looks", found=repr(look))
     threshold, native = number("threshold", document["threshold"]), values["native_threshold"]
     low, high = score.span
     if not (low <= native <= high or native == math.inf):

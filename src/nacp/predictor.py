@@ -55,7 +55,10 @@ class Predictor:
         self._shape = (cal.k,)
 
     def __call__(self, probs: ArrayLike) -> list[Any]:
-        """Return the labels in the set of one input, from its k class probabilities, as names or numbers."""
+        """Return the labels in the set of one input, as names or numbers.
+
+        `probs` has its k class probabilities: of shape (k,), or (1, k) as `predict_proba` returns them.
+        """
         # A dtype compared with None would be one compared with float64.
         if (
             self._dtype is not None
@@ -69,7 +72,9 @@ class Predictor:
                 names = self._calibration.classes
                 return labels if names is None else [names[number] for number in labels]
         row = [probs]
-        if hasattr(probs, "to_frame"):  # of a table, with the names of its columns
+        if np.shape(probs) == (1, *self._shape):
+            row = probs
+        elif hasattr(probs, "to_frame"):  # of a table, with the names of its columns
             row = probs.to_frame().T
         elif hasattr(probs, "shape"):
             row = (np.asarray(probs) if is_lazy(probs) else probs)[None]  # type: ignore[index]

@@ -167,6 +167,7 @@ class NoiseAwareClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator): 
         self
         """
         check_fraction("alpha", self.alpha)
+        check_aligned(y, X, "X", "y")
         check_aligned(groups, X, "X")
         check_aligned(clean, X, "X", "clean")
         check_aligned(clean, y, "y", "clean")

@@ -32,7 +32,7 @@ def found(data):
 def calibrated(row, probs, noisy, noise=None, clean=None, alpha=0.1):
     """Calibrate alone with the score, the guarantee and the labels of a row."""
     options = {"score": row.score, "guarantee": row.guarantee, "alpha": alpha}
-    if GUARANTEES[row.guarantee].takes_delta():
+    if GUARANTEES[row.guarantee].delta is not None:
         options["delta"] = 0.05
     if row.labels != "noisy":
         noisy, options["clean"] = None if row.labels == "checked" else noisy, clean

@@ -22,6 +22,21 @@ def passes_inside(counts, points, pilot, target, delta):
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        (((12, 40), (50, 200), (5, 30), 0.9, 0.1), [*[41] * 10, 40, 39, 39]),
+        (((20, 60), (30, 300), (9, 60), 0.8, 0.2), "56 56 56 55 55 55 54 54 54 54 53 53 53 52 52 52"),
+        (((30, 10), (250, 300), (40, 60), 0.5, 0.2), [*[11] * 15, 10, 8, 7, 7, 7, *[6] * 10, 5]),
+        (((5, 100), (2, 1000), (1, 200), 0.9, 0.3), [93] * 6),
+    ],
+)
+def test_the_hits_that_are_needed_are_what_they_were(given, needed):
+    """The proof leaves the division into cells and bins open, which decides how sharp the test is."""
+    needed = needed if isinstance(needed, list) else [*map(int, needed.split()), *[51] * 5]
+    assert hits_needed_inside(*given).tolist() == needed
+
+
 def null_points(target, rng, number):
     """Values of p0, p1 and w with F just below the target; many at the corners, where tests go wrong."""
     found = []

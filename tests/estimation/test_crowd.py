@@ -11,7 +11,7 @@ import nacp
 from nacp.estimation import accuracy_by_annotator
 from nacp.estimation.votes import open_votes
 from nacp.labels import from_matrix, read
-from nacp.stats.dawid_skene import dawid_skene, pooled
+from nacp.stats.dawid_skene import dawid_skene, pooled, scaled
 from tests.cli.command_line import done, printed_json, write
 
 
@@ -68,6 +68,20 @@ def test_the_likelihood_never_falls(seed):
     assert len(fit.log_likelihood) > 2
     assert np.diff(fit.log_likelihood).min() > -1e-9 * len(table)
     np.testing.assert_allclose(fit.posterior.sum(axis=1), 1, rtol=0, atol=1e-9)
+
+
+def test_no_scaled_matrix_has_more_errors_than_labels():
+    """An annotator who is always wrong, by a mean matrix in which the second class is harder."""
+    mean = np.array([[0.9, 0.1], [0.4, 0.6]])
+    wrong, right = np.array([[0.0, 9], [9, 0]]), np.array([[9.0, 0], [0, 9]])
+    found = scaled(np.stack([wrong, right]), mean)
+    np.testing.assert_allclose(found[0], [[0.75, 0.25], [1, 0]])
+    np.testing.assert_allclose(found[1], np.eye(2) + (mean - np.eye(2)) / (1 + 9 * 0.5))
+
+
+def test_rows_without_data_are_uniform():
+    fit = dawid_skene(np.array([[0, 1], [1, -1]]), 3, np.array([0, 1]))
+    np.testing.assert_array_equal(fit.matrices[1], [[0, 1, 0], [1 / 3] * 3, [1 / 3] * 3])
 
 
 def test_pooled_is_the_matrix_of_a_label_picked_from_a_random_item():

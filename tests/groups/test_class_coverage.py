@@ -37,6 +37,13 @@ def test_clean_labels_give_shares_with_the_exact_interval():
     assert (np.diff(found.coverage[order]) >= 0).all()
 
 
+def test_no_coverage_exceeds_1_and_one_point_is_enough():
+    sets = nacp.calibrate(np.eye(K), np.arange(K), noise=None, alpha=0.5).predict_set(np.eye(K))
+    for noise in (0.0, 0.1, PAIRS):  # each set holds the given label and no other, so estimates exceed 1
+        found = nacp.coverage_by_class(sets, np.arange(K), noise=noise)
+        np.testing.assert_array_equal(found.coverage, 1)
+
+
 @pytest.mark.parametrize("noise", [0.2, PAIRS, GROUPS], ids=["uniform", "pairs", "groups"])
 def test_noisy_labels_give_the_ratio_of_weighted_sums(noise):
     sets, labels = sets_and_labels(400, 1)

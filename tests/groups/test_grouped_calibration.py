@@ -193,6 +193,8 @@ def test_a_group_that_is_too_small_is_refused_or_holds_all_labels_or_is_pooled()
     groups = np.repeat(["a", "b", "c", "d"], [10, 20, 30, len(NOISY) - 60])
     cal = nacp.calibrate(PROBS, NOISY, guarantee="expected", groups=groups, small="merge", **given)
     assert (cal.aside, cal.infinite) == (30, ())
+    assert [row[0] for row in cal.table()] == ["a (pooled)", "b (pooled)", "c", "d"]
+    assert [row[3] for row in cal.table()] == [f"{each.estimate:.4f}" for each in cal.calibrations]
     declared = pytest.importorskip("pandas").Categorical(["a"] * 300, categories=["b", "a"])
     with pytest.raises(nacp.InputError, match=r"'b' \(0 points\)"):
         nacp.calibrate(PROBS, NOISY, groups=declared, **given)
@@ -405,6 +407,7 @@ def test_rare_classes_are_in_a_cluster_of_their_own():
     labels = np.take(names, TRUTH[some])
     groups = nacp.cluster_classes(PROBS[some], labels, noise=None, clusters=2, classes=names)
     assert [name for name in names if groups[name] == 2] == ["c3"]
+    assert len(nacp.cluster_classes(PROBS, TRUTH, noise=None, clusters=10)) == 10
     with pytest.raises(nacp.InputError, match="clusters must be at most 10"):
         nacp.cluster_classes(PROBS, TRUTH, noise=None, clusters=11)
 

@@ -29,6 +29,16 @@ def test_acnl_and_crcp_are_their_formulas_for_any_priors_and_noise(k):
             assert crcp_correction(n, W, noisy) == pytest.approx(oracle.crcp_correction(n, P, rho), rel=1e-12)
 
 
+@pytest.mark.parametrize("least", [1, 2, 50])
+def test_acnl_of_a_class_is_the_formula_of_the_paper(least):
+    true, noisy, noise = np.array([0.7, 0.3]), np.array([0.66, 0.34]), nacp.UniformNoise(0.2)
+    W, k = noise.inverse(2), 2
+    spread = 2 * abs(np.linalg.inv(noise.matrix(2).dense())[0, 1]) * noisy[0] / true[1]
+    terms = k * math.sqrt(math.pi / 2), least**-0.5 + math.sqrt((math.log(2 * k) + math.log(least)) / 2)
+    expected = expected_excess(100) + spread / math.sqrt(least) * min(terms)
+    assert acnl_correction(100, least, W, true, noisy, label=1) == pytest.approx(expected)
+
+
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
 @pytest.mark.parametrize("k", range(2, 7))
 def test_calibrate_uses_the_realised_counts_and_the_given_priors(k):

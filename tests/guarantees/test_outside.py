@@ -12,7 +12,7 @@ import pytest
 
 import nacp
 from nacp.coverage.grid import BY_CLASS, GRID
-from nacp.guarantees.acnl import acnl_correction_of_class
+from nacp.guarantees.acnl import acnl_correction
 from nacp.guarantees.crcp import crcp_correction
 from nacp.stats.bounds import expected_excess
 
@@ -59,7 +59,7 @@ class Example:
     def target(self, label):
         inverse = self.noise.inverse(self.k)
         count, least = int(self.counts[label]), self.counts.min()
-        return 0.9 + acnl_correction_of_class(label, count, least, inverse, self.true, self.noisy)
+        return 0.9 + acnl_correction(count, least, inverse, self.true, self.noisy, label)
 
     def first_crossing(self, label, target):
         return next(t for t in np.sort(self.S[:, label]) if self.coverage(label, t) >= target)

@@ -288,6 +288,16 @@ def test_pac_keeps_its_promise_under_the_worst_noise_within_the_radius(by_class)
 # What a calibration reports
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoiseModelWarning")
+@pytest.mark.parametrize(("number", "advice"), [(2000, True), (30, False)])
+def test_labels_that_do_not_fit_although_there_are_enough_are_blamed(number, advice):
+    given = np.arange(number) % 4
+    probs = np.where(np.arange(4) == given[:, None], 0.85, 0.05)
+    with pytest.warns(nacp.NoValidThresholdWarning):
+        cal = nacp.calibrate(probs, (given + 1) % 4, noise=0.1, guarantee="binomial")
+    assert ("check the order of labels and rows" in cal.obstacle) == advice
+
+
 def test_a_calibration_reports_how_near_its_limit_the_promise_is():
     probs, _, labels = sample(3000, NOISES["random"])
     cal = nacp.calibrate(probs, labels, noise=NOISES["random"], delta=0.05)

@@ -47,6 +47,7 @@ def test_labels_may_be_dask_arrays_and_chunks_may_be_empty(points, noise):
         found = nacp.calibrate(lazy(points[0], chunks), da.from_array(labels, chunks=1234), **options)
         assert (found.threshold, found.estimate) == (expected.threshold, expected.estimate)
         assert found.tally == expected.tally
+    assert expected.tally != nacp.calibrate(points[0], np.roll(labels, 1), **options).tally
 
 
 def test_by_default_the_guarantee_is_one_that_adds_up_and_pac_is_refused(points):

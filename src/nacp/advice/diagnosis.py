@@ -261,6 +261,7 @@ def diagnose(
     >>> nacp.diagnose(cal, probs, noisy).rejected
     True
     """
+    check_aligned(labels, probs, said="labels")
     if isinstance(cal, GroupedCalibration):
         for name in (name for name, each in {"clean": clean, "audit": audit}.items() if each is not None):
             remedy, spoken = "evaluate sets with groups=", "use nacp evaluate --groups"

@@ -11,7 +11,6 @@ import zlib
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from difflib import get_close_matches
 from functools import cached_property
 from importlib import import_module
 from io import TextIOWrapper
@@ -22,7 +21,8 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from nacp._types import Array
-from nacp.errors import InputError
+from nacp.errors import InputError, meant
+from nacp.labels.exports import parquet_values
 from nacp.points import check_plain
 
 STDIN = "-"
@@ -128,12 +128,6 @@ def pick(path: Path, there: Sequence[str], wanted: str) -> int:
     if wanted not in there:
         raise InputError(str(path), f"holds no {wanted!r}, but {few(there)}{meant(wanted, there)}")
     return list(there).index(wanted)
-
-
-def meant(odd: str, names: Sequence[Any]) -> str:
-    """Return the question whether the most similar name was meant, if there is one."""
-    found = get_close_matches(odd, list(map(str, names)), n=1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 def few(names: Sequence[Any], most: int = 10) -> str:
@@ -446,8 +440,7 @@ class ParquetTable:
             self._file = opener(path)
             self._schema: Any = self._file.schema_arrow
             names = list(self._schema.names)
-            groups = [self._file.metadata.row_group(i) for i in range(self._file.num_row_groups)]
-            values = sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
+            values = parquet_values(self._file)
         check_expansion(path, 8 * values)
         index: Any = []
         with suppress(ValueError, RecursionError, AttributeError, TypeError):  # metadata of another form

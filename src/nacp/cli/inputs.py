@@ -12,9 +12,9 @@ import numpy as np
 from nacp._types import Array, Bools, Ints
 from nacp.audit.checked_labels import UNDECIDED
 from nacp.cli import formats
-from nacp.cli.formats import ARRAYS, STDIN, TEXTS, Table, are_whole, few, kind, meant, open_table, split_key
+from nacp.cli.formats import ARRAYS, STDIN, TEXTS, Table, are_whole, few, kind, open_table, split_key
 from nacp.cli.terminal import complain
-from nacp.errors import InputError
+from nacp.errors import InputError, meant
 from nacp.labels.label_matrix import ABSENT
 from nacp.points import is_missing, no_label
 from nacp.wrapping import counted

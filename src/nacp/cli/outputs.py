@@ -47,7 +47,7 @@ class Sets(NamedTuple):
 def most_probable_first(sets: PredictionSets, block: Array, *, lowest: bool = False) -> PredictionSets:
     """Return the sets with the labels of each by falling probability, or by rising score."""
     rows = np.repeat(np.arange(len(sets)), sets.sizes)
-    values = block[rows, sets.labels]
+    values = block[rows, sets.labels].astype(np.float64)  # neither unsigned nor truth values have negatives
     order = np.lexsort((sets.labels, values if lowest else -values, rows))
     return PredictionSets(sets.offsets, sets.labels[order], k=sets.k, classes=sets.classes, alpha=sets.alpha)
 

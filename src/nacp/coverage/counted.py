@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, reduce
-from operator import add
+from operator import add, sub
 from typing import Any
 
 from nacp.coverage.curve import Curve, inverse_of
@@ -67,10 +68,7 @@ def weights_under(noise: Noise | None, k: int, several: bool) -> dict[Noise | No
     models: list[Noise | None] = [noise] if noise is None else [*noise.doubt.ends]
     if len(models) > 1:
         models.append(noise)
-    found = {}
-    for model in models:
-        found[model] = Weights(inverse_of(model, k, several), several)
-    return found
+    return {model: Weights(inverse_of(model, k, several), several) for model in models}
 
 
 @dataclass(frozen=True)
@@ -105,15 +103,14 @@ class Chunk:
         return Counted(dict(zip(weights, self.tallies, strict=True)), weights, score)
 
     def __add__(self, other: Chunk) -> Chunk:
-        tallies = [a + b for a, b in zip(self.tallies, other.tallies, strict=True)]
-        return self._with(other, tallies, 1)
+        return self._with(other, add)
 
     def __sub__(self, other: Chunk) -> Chunk:
-        tallies = [a - b for a, b in zip(self.tallies, other.tallies, strict=True)]
-        return self._with(other, tallies, -1)
+        return self._with(other, sub)
 
-    def _with(self, other: Chunk, tallies: list[Tally], sign: int) -> Chunk:
-        several = None if self.several is None else self.several + sign * (other.several or 0)
+    def _with(self, other: Chunk, operation: Callable[[Any, Any], Any]) -> Chunk:
+        tallies = list(map(operation, self.tallies, other.tallies))
+        several = None if self.several is None else operation(self.several, other.several or 0)
         return Chunk(tallies, max(self.widths, other.widths, key=lambda each: int(each.least[5:])), several)
 
 

@@ -52,7 +52,7 @@ def as_guarantee(guarantee: str | Guarantee, delta: float | None = None) -> Guar
     kind = GUARANTEES[guarantee.lower()]
     if delta is None:
         return kind()
-    if not kind.takes_delta():
+    if kind.delta is None:
         raise InputError(
             "delta", f'has no effect on guarantee "{kind.name}", which has no probability of failure'
         )

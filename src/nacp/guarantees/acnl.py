@@ -15,12 +15,18 @@ from nacp.stats.bounds import expected_excess
 
 
 def acnl_correction(
-    n: int, smallest_count: float, inverse: ClassMatrix, true: Floats, noisy: Floats
+    n: int,
+    smallest_count: float,
+    inverse: ClassMatrix,
+    true: Floats,
+    noisy: Floats,
+    label: int | None = None,
 ) -> float:
     """Return the correction of ACNL; section 4 of the paper, with n_* in both places.
 
     ``V = M^-1`` for ``M[j, i] = p(true = i | noisy = j)``, so ``V[i, l] = W[l, i] noisy[l]/true[i]``, where
-    `true` and `noisy` are the class frequencies; n_* is the count of the rarest noisy class.
+    `true` and `noisy` are the class frequencies; n_* is the count of the rarest noisy class. With a label,
+    it is that for coverage within this class, which has n points: the paper's label-conditional method.
 
     Examples
     --------
@@ -31,26 +37,15 @@ def acnl_correction(
     >>> round(acnl_correction(5000, 480, nacp.UniformNoise(0.2).inverse(10), even, even), 3)
     0.059
     """
-    k = inverse.k
-    spread = 2 * float(np.max(_column_sums(inverse, noisy) / true)) + float(np.abs(true - noisy).sum())
+    each = _column_sums(inverse, noisy) / true
+    spread, pairs = 2 * float(each.max()) + float(np.abs(true - noisy).sum()), inverse.k**2
+    if label is not None:
+        spread, pairs = 2 * float(each[label]), inverse.k
     rate = min(
-        k**2 * math.sqrt(math.pi / 2),
-        1 / math.sqrt(smallest_count) + math.sqrt((math.log(2 * k**2) + math.log(smallest_count)) / 2),
+        pairs * math.sqrt(math.pi / 2),
+        1 / math.sqrt(smallest_count) + math.sqrt((math.log(2 * pairs) + math.log(smallest_count)) / 2),
     )
     return expected_excess(n) + spread / math.sqrt(smallest_count) * rate
-
-
-def acnl_correction_of_class(
-    label: int, count: int, smallest_count: float, inverse: ClassMatrix, true: Floats, noisy: Floats
-) -> float:
-    """Return the correction for coverage within one class: the label-conditional method of the paper."""
-    k = inverse.k
-    spread = 2 * float(_column_sums(inverse, noisy)[label] / true[label])
-    rate = min(
-        k * math.sqrt(math.pi / 2),
-        1 / math.sqrt(smallest_count) + math.sqrt((math.log(2 * k) + math.log(smallest_count)) / 2),
-    )
-    return expected_excess(count) + spread / math.sqrt(smallest_count) * rate
 
 
 def _column_sums(inverse: ClassMatrix, weights: Floats) -> Floats:
@@ -98,7 +93,7 @@ class ACNL(PriorGuarantee):
                 remedy="pass nacp.ACNL() without priors",
             )
         (label,) = problem.members.tolist()
-        return acnl_correction_of_class(label, int(problem.counts[label]), least, inverse, true, noisy)
+        return acnl_correction(int(problem.counts[label]), least, inverse, true, noisy, label)
 
     def obstacle(self, problem: Problem) -> str | None:
         absent, (true, _) = self.absent(problem), self.frequencies(problem)

@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -89,13 +90,14 @@ class Problem:
         if self.members is None:
             low, high = self.inverse.subset_range()
             return low - (1 - self.alpha), high - (1 - self.alpha)
-        alpha, entries = self.alpha, self._entries()
-        least = np.minimum(alpha * entries, -(1 - alpha) * entries).sum(axis=1).min()
-        most = np.maximum(alpha * entries, -(1 - alpha) * entries).sum(axis=1).max()
-        return float(least), float(most)
+        least, most = self.ranges(self.inverse)
+        return float(least.min()), float(most.max())
 
-    def _entries(self) -> Floats:
-        return self.inverse.entries(np.arange(self.k)[:, None], np.asarray(self.members))
+    def ranges(self, inverse: ClassMatrix) -> tuple[Floats, Floats]:
+        """Return the minimum and maximum of s for a point with each label, within the group."""
+        entries = inverse.entries(np.arange(self.k)[:, None], np.asarray(self.members))
+        ends = self.alpha * entries, (self.alpha - 1) * entries
+        return np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
 
     @property
     def deviation(self) -> float:
@@ -247,11 +249,6 @@ class Guarantee(ABC):
         """Return the excess of coverage over 1 - alpha, given the standard deviation of one point's share."""
 
     @classmethod
-    def takes_delta(cls) -> bool:
-        """Return whether the guarantee has a parameter `delta`."""
-        return is_dataclass(cls) and any(field.name == "delta" for field in fields(cls))
-
-    @classmethod
     def with_options(cls, **options: Any) -> "Guarantee":
         """Return the guarantee with the given options; options that it does not have are ignored."""
         names: list[str] = [field.name for field in fields(cls)] if is_dataclass(cls) else []
@@ -356,12 +353,19 @@ class Guarantee(ABC):
         >>> 300 < nacp.PAC(0.05).points_needed(nacp.UniformNoise(0.2), 10, 0.1, of_classes=True) < 400
         True
         """
-        model = UniformNoise(0.0) if noise is None else noise
-        members = np.zeros(1, dtype=np.int64) if of_classes else None
-        problem = Problem(alpha, 1000 * k, noise, model.inverse(k), np.full(k, 1000.0), members)
-        deviation, excess = (0.0, alpha) if self.delta is None else (problem.deviation, alpha / 2)
-        needed = self.samples_needed(problem, excess, deviation)
-        return needed if needed is None or not of_classes else max(1, math.ceil(needed / k))
+        return _points_needed(self, noise, k, alpha, of_classes)
+
+
+@lru_cache(maxsize=4)  # It is asked for each class.
+def _points_needed(
+    guarantee: Guarantee, noise: Noise | None, k: int, alpha: float, of_classes: bool
+) -> int | None:
+    model = UniformNoise(0.0) if noise is None else noise
+    members = np.zeros(1, dtype=np.int64) if of_classes else None
+    problem = Problem(alpha, 1000 * k, noise, model.inverse(k), np.full(k, 1000.0), members)
+    deviation, excess = (0.0, alpha) if guarantee.delta is None else (problem.deviation, alpha / 2)
+    needed = guarantee.samples_needed(problem, excess, deviation)
+    return needed if needed is None or not of_classes else max(1, math.ceil(needed / k))
 
 
 class Corrected(Guarantee):

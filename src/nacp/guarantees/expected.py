@@ -149,13 +149,9 @@ def _worst_case_of_classes(problem: Problem) -> float:
 
     The labels give an upper bound of the second moment of a share, which fails with probability alpha/1000.
     """
-    widest = problem.widest or problem.inverse
-    weights = widest.entries(np.arange(problem.k)[:, None], np.asarray(problem.members))
-    alpha = problem.alpha
-    least = np.minimum(alpha * weights, -(1 - alpha) * weights).sum(axis=1)
-    most = np.maximum(alpha * weights, -(1 - alpha) * weights).sum(axis=1)
+    least, most = problem.ranges(problem.widest or problem.inverse)
     squares = np.maximum(-least, most) ** 2
-    missed, n = alpha / 1000, problem.n
+    missed, n = problem.alpha / 1000, problem.n
     mean = np.array([problem.counts @ squares / (n * squares.max())])
     variance = float(chernoff(mean, n, missed)[0] * squares.max())
     return n * problem.per_point * bernstein_excess(n, variance, float(most.max() - least.min())) + missed

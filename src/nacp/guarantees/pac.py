@@ -75,25 +75,24 @@ class PAC(PointwiseTest):
         bets = [*map(_bets, tests, repeat(self.delta))]
         order, seen = sample.shuffled(seed), 0
         while seen < sample.n:
-            undecided = [
-                (t.curve, t.cells[b.open], b) for t, b in zip(tests, bets, strict=True) if len(b.open)
-            ]
-            if not undecided:
-                break
+            # The thresholds with open bets, by curve.
             wanted: dict[Curve, Ints] = {}
-            for curve, cells, _ in undecided:
-                wanted[curve] = np.union1d(wanted[curve], cells) if curve in wanted else cells
+            for test, each in zip(tests, bets, strict=True):
+                if len(each.open):
+                    cells, curve = test.cells[each.open], test.curve
+                    wanted[curve] = np.union1d(wanted[curve], cells) if curve in wanted else cells
+            if not wanted:
+                break
             number = max(_BATCH_ROWS_MIN, _BATCH_SHARES // sum(map(len, wanted.values())))
             rows, seen = order[seen : seen + number], seen + number
             blocks = zip(*sample.rows.map(partial(_shares, sample, wanted), rows), strict=True)
-            shares = {
-                c: b[0] if len(b) == 1 else np.concatenate(b) for c, b in zip(wanted, blocks, strict=True)
-            }
-            for curve, cells, each in undecided:
-                found = shares[curve]
-                if len(cells) < found.shape[1]:
-                    found = found[:, np.searchsorted(wanted[curve], cells)]
-                each.play(found)
+            shares = dict(zip(wanted, map(_joined, blocks), strict=True))
+            for test, each in zip(tests, bets, strict=True):
+                if len(each.open):
+                    found, cells = shares[test.curve], test.cells[each.open]
+                    if len(cells) < found.shape[1]:
+                        found = found[:, np.searchsorted(wanted[test.curve], cells)]
+                    each.play(found)
         return [each.failed for each in bets]
 
     def excess_checked(self, m: int, alpha: float) -> float:
@@ -101,6 +100,11 @@ class PAC(PointwiseTest):
 
     def checked_needed(self, excess: float, alpha: float) -> int | None:
         return binomial_needed(excess, alpha, self.delta)
+
+
+def _joined(blocks: Sequence[Floats]) -> Floats:
+    """Return blocks one below the other; a single one is not copied."""
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def _shares(sample: Sample, wanted: dict[Curve, Ints], values: Array, where: Ints) -> list[Floats]:

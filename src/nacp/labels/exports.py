@@ -124,13 +124,17 @@ def _content(file: Path) -> Any:
     if ending == ".parquet":
         try:
             from pyarrow import ArrowException
-            from pyarrow.parquet import read_table
+            from pyarrow.parquet import ParquetFile
         except ImportError:
             raise InputError(
                 "labels", "needs pyarrow, which is not installed: pip install 'nacp[io]'"
             ) from None
         try:
-            return read_table(file).to_pylist()
+            table = ParquetFile(file)
+            _check_expansion(file, 8 * parquet_values(table))
+            return table.read().to_pylist()
+        except InputError:
+            raise
         except (ArrowException, OSError, ValueError, OverflowError):
             raise InputError("labels", "cannot be read as .parquet: it is damaged") from None
     try:
@@ -149,13 +153,33 @@ def _unpacked(file: Path) -> bytes:
     """Return the bytes of a file; a compressed one must not expand without bound."""
     if file.suffix != ".gz":
         return file.read_bytes()
-    most = max(_EXPANDED_MAX, _EXPANSION_MAX * file.stat().st_size)
     with gzip.open(file) as packed:
-        raw = packed.read(most + 1)
-    if len(raw) > most:
-        problem = f"expands to more than {most:,} bytes, which a file of this size may not"
-        raise InputError("labels", problem, remedy="give it uncompressed")
+        raw = packed.read(_most_expanded(file) + 1)
+    _check_expansion(file, len(raw))
     return raw
+
+
+def parquet_values(table: Any) -> int:
+    """Return the number of values in a Parquet file, those in lists included, by its metadata.
+
+    A row of each group is read first, which raises an error where the metadata are damaged: pyarrow would end
+    the process when it is asked for the number.
+    """
+    for i in range(table.num_row_groups):
+        next(table.iter_batches(1, row_groups=[i]), None)
+    groups = [table.metadata.row_group(i) for i in range(table.num_row_groups)]
+    return sum(group.column(i).num_values for group in groups for i in range(group.num_columns))
+
+
+def _most_expanded(file: Path) -> int:
+    return max(_EXPANDED_MAX, _EXPANSION_MAX * file.stat().st_size)
+
+
+def _check_expansion(file: Path, size: int) -> None:
+    """Refuse a file whose content is far larger than the file, before it fills the memory."""
+    if size > _most_expanded(file):
+        problem = f"expands to more than {_most_expanded(file):,} bytes, which a file of this size may not"
+        raise InputError("labels", problem, remedy="give it uncompressed")
 
 
 def _parsed(text: str) -> Any:

@@ -36,7 +36,6 @@ __all__ = [
     "UniformNoise",
     "Unsaid",
     "as_noise",
-    "basis_of",
     "noise_by_group",
     "noise_for",
 ]
@@ -123,11 +122,6 @@ def noise_for(
     if found is not None:
         found.check(k, n)
     return found
-
-
-def basis_of(noise: NoiseLike | Unsaid) -> NoiseBasis | None:
-    """Return the conditions under which an estimate holds; None for a model that was stated."""
-    return getattr(noise, "basis", None)
 
 
 def noise_by_group(

@@ -10,7 +10,7 @@ import numpy as np
 
 from nacp._types import Array, Bools, Ints
 from nacp.engine import is_tensor
-from nacp.errors import InputError
+from nacp.errors import InputError, meant
 from nacp.points.tensors import fetched, on_host
 
 NO_CHANCE = 30
@@ -126,7 +126,10 @@ def check_labels(
             odd = error.args[0]
         if is_missing(odd):
             raise no_label(name, [is_missing(each) for each in array.tolist()])
-        raise InputError(name, f"holds {odd!r}, which is not in classes")
+        row = array.tolist().index(odd)
+        raise InputError(
+            name, f"holds {odd!r}, which is not in classes{meant(odd, classes)}, first in row {row}"
+        )
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise no_label(name, np.isnan(array))
     if array.dtype.kind in "USO":
@@ -207,7 +210,10 @@ def open_table(labels: Any, classes: Any = None) -> tuple[Array, Bools]:
         )
     gaps = {"", -1} - set(classes if classes is not None else ())  # A class name is a label.
     if array.dtype.kind in "OU":
-        flat = [is_missing(value) or value in gaps for value in array.ravel().tolist()]
+        try:
+            flat = [is_missing(value) or value in gaps for value in array.ravel().tolist()]
+        except TypeError:
+            raise InputError("labels", "must be texts or numbers; some are lists or other objects") from None
         missing = np.array(flat, dtype=bool).reshape(array.shape)
     else:
         missing = (array != array) | ((array == -1) & (-1 in gaps))

@@ -8,10 +8,11 @@ import numpy as np
 from nacp._types import Array, Bools, Floats, Ints
 from nacp.engine import is_tensor, of
 from nacp.errors import InputError
-from nacp.points.arrays import Rows, Widths, kind_of
+from nacp.points.alignment import check_aligned
+from nacp.points.arrays import Rows, Source, Widths, kind_of
 from nacp.points.labels import NO_CHANCE, check_classes, check_labels, plain_array, refuse_tables
 from nacp.points.tensors import TensorRows, extremes, open_tensor
-from nacp.points.top import TopRows, open_sparse, open_top
+from nacp.points.top import TopRows
 
 # The tolerances for the sum of a row, by the precision of its numbers. A softmax in bfloat16 rounds the sum
 # and the quotients, each with a relative error of at most 2^-8. In float16, small numbers have an absolute
@@ -34,6 +35,7 @@ def open_points(
     `options` are those of `open_rows`.
     """
     classes = column_names(probs, classes)
+    check_aligned(labels, probs, *names)
     rows = open_rows(probs, classes=classes, name=names[0], **options)
     known = check_classes(classes, rows.k)
     return rows, check_labels(labels, rows.n, rows.k, known, name=names[1]), known
@@ -80,8 +82,13 @@ def open_rows(
     if is_tensor(probs) and str(probs.layout) != "torch.strided":
         raise InputError(name, f"{what}is a sparse tensor", remedy="pass probs.to_dense()")
     matrix: Any = _in_order(probs, classes, k, name) if hasattr(probs, "columns") else probs
-    if top or sparse:
-        matrix = open_top(probs) if top else open_sparse(probs) if probs.ndim == 2 else probs
+    if top:
+        matrix = Source(probs.shape, probs.values.dtype, probs.toarray)
+    elif sparse and probs.ndim == 2:
+        found_rows = probs.tocsr()
+        matrix = Source(probs.shape, probs.dtype, lambda where: found_rows[where].toarray())
+    elif sparse:
+        matrix = probs
     elif is_tensor(matrix):
         matrix = open_tensor(matrix, name)
     else:

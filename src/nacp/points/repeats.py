@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nacp._types import Array, Floats, Ints
-from nacp.engine import current, is_tensor
+from nacp.engine import is_tensor
 from nacp.errors import warn
 from nacp.points.arrays import Rows, watching
 from nacp.points.tensors import fetched
@@ -54,7 +54,7 @@ def repeats(rows: Rows) -> float | None:
     with watching(None):
         some = np.concatenate(list(rows.map(partial(_picked, columns), sampled)))
         for columns_apart in (8, 1):  # Few columns often suffice to see that there are no duplicates.
-            keys = current().uniforms(np.ascontiguousarray(some[:, ::columns_apart]), 0)
+            keys = _keys(some[:, ::columns_apart])
             ordered = np.sort(keys)
             if np.count_nonzero(ordered[1:] == ordered[:-1]) < 3:
                 return None
@@ -91,6 +91,13 @@ def _picked(columns: Ints, block: Array, where: Any = None) -> Array:
     return np.ascontiguousarray(fetched(some) if is_tensor(some) else some)
 
 
+def _keys(some: Array) -> Array:
+    """Return the bytes of each row as one value; -0.0 is 0.0."""
+    rows = np.ascontiguousarray(some + 0)
+    found: Array = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1])))[:, 0]
+    return found
+
+
 def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
     """Return for each row of `some` the places of all rows with the same key, a hash of the columns."""
     # Rows are compared by the column with the most distinct values first.
@@ -98,7 +105,7 @@ def _places(rows: Rows, columns: Ints, some: Array, keys: Floats) -> list[Ints]:
 
     def same(block: Array, where: slice) -> list[Ints]:
         found = np.flatnonzero(np.isin(_picked(columns[[varied]], block)[:, 0], some[:, varied]))
-        own = current().uniforms(_picked(columns, block[found]), 0) if len(found) else np.empty(0)
+        own = _keys(_picked(columns, block[found]))
         return [found[own == key] + where.start for key in keys]
 
     blocks = list(rows.map(same))

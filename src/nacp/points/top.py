@@ -1,4 +1,4 @@
-"""Rows that are expanded when they are read: rows with known top entries, and sparse rows."""
+"""Rows of which the top entries are known."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from nacp._types import Array, Ints
 from nacp.checks import check_count
 from nacp.engine import is_tensor
 from nacp.errors import InputError
-from nacp.points.arrays import Source, Where
+from nacp.points.arrays import Where
 from nacp.points.tensors import on_host
 
 _TOLERANCE = 1e-3  # for the sum of a row
@@ -129,14 +129,3 @@ def _refuse(wrong: Any, argument: str, problem: Callable[[int], str], remedy: st
     """Raise an error about the first wrong row, if there is one."""
     if wrong.any():
         raise InputError(argument, problem(int(wrong.argmax())), remedy=remedy)
-
-
-def open_top(top: TopRows) -> Source:
-    """Return `TopRows` as a matrix."""
-    return Source(top.shape, top.values.dtype, top.toarray)
-
-
-def open_sparse(matrix: Any) -> Source:
-    """Return a sparse array of scipy as a matrix."""
-    rows = matrix.tocsr()
-    return Source(rows.shape, rows.dtype, lambda where: rows[where].toarray())

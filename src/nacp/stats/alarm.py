@@ -12,6 +12,7 @@ from nacp._types import Floats
 from nacp.checks import check_count, check_finite
 
 _STAKES = 8  # The first is half of the largest at which wealth stays positive, each half of the one before.
+_NUMBERS_MAX = 2**50  # of a state that is restored; such numbers are exact as floats
 _CHUNK = 4096  # numbers that are processed together, which bounds the memory
 _ONE = ("total", "before", "wealth", "highest")
 _EACH = ("bets", "growth", "lowest", "lowest_at", "lowest_total")  # of each stake
@@ -91,6 +92,8 @@ class Alarm:
         self.n = check_count("n", state["n"])
         for name in _ONE:
             setattr(self, name, check_finite(name, state[name]))
+        if self.n > _NUMBERS_MAX or self.highest < max(1, self.wealth):
+            raise ValueError(f"n must be at most {_NUMBERS_MAX:,}, and highest at least 1 and wealth")
         if state["at"] is not None or state["since"] is not None:
             self.at, self.since = check_count("at", state["at"]), check_count("since", state["since"])
             if not self.since <= self.at <= self.n:

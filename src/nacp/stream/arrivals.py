@@ -19,7 +19,7 @@ from nacp.checks import check_flag
 from nacp.coverage.curve import inverse_of
 from nacp.errors import InputError
 from nacp.groups.grouped_calibration import GroupedCalibration
-from nacp.noise import Noise, NoiseBasis, NoiseLike, Unsaid, basis_of, noise_for
+from nacp.noise import Noise, NoiseBasis, NoiseLike, Unsaid, noise_for
 from nacp.points import Rows, check_given
 from nacp.sets import PredictionSets
 
@@ -42,7 +42,7 @@ class Labelling(NamedTuple):
         if isinstance(noise, Labelling):  # from a file
             return noise
         if not isinstance(noise, Unsaid):
-            return cls(noise_for(noise, k, classes=classes), basis_of(noise), True)
+            return cls(noise_for(noise, k, classes=classes), getattr(noise, "basis", None), True)
         if start is None or (start.noise is not None and start.noise.by_row):
             return cls(None, None, False)
         return cls(start.noise, start.noise_basis, start.checked is None)

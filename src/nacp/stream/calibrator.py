@@ -24,8 +24,15 @@ from nacp.coverage.grid import CELLS, COARSE, GRID
 from nacp.coverage.tally import MOST_POINTS, PART, Tally, Weights
 from nacp.errors import InputError
 from nacp.guarantees import Guarantee
-from nacp.noise import NoiseLike, as_noise, basis_of, noise_for
-from nacp.points import check_classes, check_given, column_names, open_rows, warn_of_repeats
+from nacp.noise import NoiseLike, as_noise, noise_for
+from nacp.points import (
+    check_aligned,
+    check_classes,
+    check_given,
+    column_names,
+    open_rows,
+    warn_of_repeats,
+)
 from nacp.points.arrays import is_lazy
 from nacp.points.lazy import open_lazy
 from nacp.scores import Score, ScoreLike, as_score
@@ -90,7 +97,7 @@ class Calibrator:
         normalize: bool = False,
         from_logits: bool = False,
     ) -> None:
-        self.score, self._noise, self._basis = as_score(score), noise, basis_of(noise)
+        self.score, self._noise, self._basis = as_score(score), noise, getattr(noise, "basis", None)
         self.normalize = check_flag("normalize", normalize)
         self.from_logits = check_flag("from_logits", from_logits)
         self._counts: Chunk | None = None
@@ -133,6 +140,7 @@ class Calibrator:
         labels : array of shape (m,) or (m, a)
             Their noisy labels, as in `calibrate`.
         """
+        check_aligned(labels, probs, said="labels")
         ready = self._for_batch(probs)
         self.merge(ready._holding(ready._counted(probs, labels)))
 

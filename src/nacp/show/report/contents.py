@@ -20,7 +20,7 @@ from nacp.coverage.curve import CoverageCurve, Curve
 from nacp.errors import InputError
 from nacp.groups.class_coverage import ClassCoverage, coverage_by_class
 from nacp.guarantees import DEFAULT, GUARANTEES
-from nacp.noise import Unsaid, basis_of
+from nacp.noise import Unsaid
 from nacp.points import Rows, check_labels
 from nacp.show.axes import size_ranges
 from nacp.show.report.groups import Groups
@@ -172,7 +172,7 @@ def gather(
         comparison=comparison,
         measured_on="test" if tested else "calibration",
         tested=0 if truth is None else rows.n,
-        estimate=None if basis_of(noise) is None else on_one_line(noise),
+        estimate=None if getattr(noise, "basis", None) is None else on_one_line(noise),
         diagnosis=_diagnosis(given, cal, comparison),
         sensitivity=sensitivity(cal, probs, labels) if moves else None,
     )
