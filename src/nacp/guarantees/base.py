@@ -472,9 +472,10 @@ def find(
         curve = replace(curve_under(end, noise.doubt.radius), widest=widest, rate_step=step)
         ends.append((curve, guarantee.find([curve] * len(alphas), alphas, crossing, sample, seed)))
     for i, (known, _, _) in enumerate(results):
-        curve, finding = max(
-            ((curve, found[i]) for curve, found in reversed(ends)), key=lambda way: way[1].threshold
-        )
+        ways = [(curve, found[i]) for curve, found in ends]
+        curve, finding = max(ways, key=lambda way: way[1].threshold)
+        if ways[-1][1].threshold == math.inf:
+            curve, finding = ways[-1]
         finding = finding._replace(gap=max(found[i].gap for _, found in ends))
         cells = np.searchsorted(exact.spec.thresholds, [known.threshold, finding.threshold])
         less, more = exact.at(cells, exact.random) * exact.tally.k
