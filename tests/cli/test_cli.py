@@ -390,6 +390,7 @@ def test_sets_of_more_than_half_of_the_classes_get_the_likely_reason(arguments, 
     guarantee = "pac" if "few" in arguments else "expected"
     said = plain(done("calibrate", *arguments.split(), "--guarantee", guarantee))
     assert re.search(f"Warning: (sets hold more than half|no threshold keeps).*[.] {re.escape(words)}", said)
+    assert said.index("Written: cal.json") < said.index(words), "it may refer to a warning in the result"
     assert "more than half" not in done(*WORK)
 
 
