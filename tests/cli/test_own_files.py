@@ -76,6 +76,15 @@ def test_columns_that_are_no_class_are_left_out_where_it_is_known_which_are():
     assert "many.csv has 7 columns, among them given, truth; name the one that is meant" in said
 
 
+def test_the_columns_are_named_before_the_advice_to_normalize():
+    write("more.csv", [[*WITH_IDS[0], "u", "v"], *([*row, 0.3, 0.2] for row in WITH_IDS[1:])])
+    said = done("calibrate", "more.csv", "y.csv", *NOISE, code=2)
+    assert "the columns c0, c1, c2, c3, u, v of more.csv are taken as classes, and rows do not" in said
+    assert "are taken as classes" not in done("calibrate", "p.csv", "y.csv", *NOISE)
+    more = ("--classes", "names.txt")
+    assert "are taken as classes" not in done("calibrate", "more.csv", "y.csv", *NOISE, *more)
+
+
 # Joins
 
 

@@ -186,12 +186,15 @@ def read_matrix(
         raise InputError(str(path), "has no column of probabilities", found=few(header))
     found, matrix = [header[i] for i in columns], table.numbers(columns)
     if not named:
-        _refuse_more_than_classes(path, found, matrix)
+        _check_columns(path, found, matrix)
     return matrix, None if found == _places(len(found)) else found, ids
 
 
-def _refuse_more_than_classes(path: Path, header: list[str], matrix: Array) -> None:
-    """Refuse a column without which, and only without which, all rows sum to 1."""
+def _check_columns(path: Path, header: list[str], matrix: Array) -> None:
+    """Refuse a column without which, and only without which, all rows sum to 1.
+
+    If rows do not sum to 1 for another reason, and are no logits, say which columns are taken as classes.
+    """
     totals = matrix.sum(axis=1)
     if not len(totals) or np.abs(totals - 1).mean() < 5 * _SUM_TOLERANCE:
         return
@@ -199,6 +202,9 @@ def _refuse_more_than_classes(path: Path, header: list[str], matrix: Array) -> N
         if (np.abs(totals - matrix[:, i] - 1) < _SUM_TOLERANCE).all():
             problem = f"has a column {header[i]!r} that is no class: the other columns sum to 1 without it"
             raise InputError(str(path), problem, remedy=no_class(header[i]))
+    if matrix.min() >= 0:
+        taken = f"the columns {few(header, 20)} of {path} are taken as classes, and rows do not sum to 1"
+        complain(f"Note: {taken}. If one of them is no class, give --classes FILE.")
 
 
 def _order(name: str, header: list[str], classes: Sequence[Any]) -> list[int]:
