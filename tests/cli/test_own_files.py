@@ -81,6 +81,9 @@ def test_the_columns_are_named_before_the_advice_to_normalize():
     said = done("calibrate", "more.csv", "y.csv", *NOISE, code=2)
     assert "the columns c0, c1, c2, c3, u, v of more.csv are taken as classes, and rows do not" in said
     assert "are taken as classes" not in done("calibrate", "p.csv", "y.csv", *NOISE)
+    write("infinite.csv", [*WITH_IDS[:-1], [IDS[-1], "inf", "-inf", "1e308", "1e308"]])
+    said = done("calibrate", "infinite.csv", "y.csv", *NOISE, code=2)
+    assert said.startswith("Error: infinite.csv"), "not a warning of NumPy"
     more = ("--classes", "names.txt")
     assert "are taken as classes" not in done("calibrate", "more.csv", "y.csv", *NOISE, *more)
 

@@ -134,9 +134,30 @@ def _read_matrix(
     if header is None or (by_number and not are_whole(header)):
         return matrix, classes, ids
     if classes is None and k is None:
+        _check_columns(name, header, matrix)
         return matrix, header, ids
     order = _order(name, header, range(k or 0) if classes is None else classes)
     return matrix if order == list(range(len(header))) else matrix[:, order], classes, ids
+
+
+def _check_columns(name: str, header: list[str], matrix: Array) -> None:
+    """Refuse a column without which, and only without which, all rows sum to 1.
+
+    If rows do not sum to 1 for another reason, and are no logits, say which columns are taken as classes.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        totals = matrix.sum(axis=1)
+    if not len(totals) or not np.isfinite(totals).all():
+        return
+    if np.median(np.abs(totals - 1)) < 5 * _SUM_TOLERANCE:
+        return
+    for i in np.flatnonzero(np.abs(totals[0] - matrix[0] - 1) < _SUM_TOLERANCE).tolist():
+        if (np.abs(totals - matrix[:, i] - 1) < _SUM_TOLERANCE).all():
+            problem = f"has a column {header[i]!r} that is no class: the other columns sum to 1 without it"
+            raise InputError(name, problem, remedy=no_class(header[i]))
+    if matrix.min() >= 0:
+        taken = f"the columns {few(header, 20)} of {name} are taken as classes, and rows do not sum to 1"
+        complain(f"Note: {taken}. If one of them is no class, give --classes FILE.")
 
 
 def read_matrix(
@@ -184,27 +205,8 @@ def read_matrix(
         return *lists, ids
     if not columns:
         raise InputError(str(path), "has no column of probabilities", found=few(header))
-    found, matrix = [header[i] for i in columns], table.numbers(columns)
-    if not named:
-        _check_columns(path, found, matrix)
-    return matrix, None if found == _places(len(found)) else found, ids
-
-
-def _check_columns(path: Path, header: list[str], matrix: Array) -> None:
-    """Refuse a column without which, and only without which, all rows sum to 1.
-
-    If rows do not sum to 1 for another reason, and are no logits, say which columns are taken as classes.
-    """
-    totals = matrix.sum(axis=1)
-    if not len(totals) or np.abs(totals - 1).mean() < 5 * _SUM_TOLERANCE:
-        return
-    for i in np.flatnonzero(np.abs(totals[0] - matrix[0] - 1) < _SUM_TOLERANCE).tolist():
-        if (np.abs(totals - matrix[:, i] - 1) < _SUM_TOLERANCE).all():
-            problem = f"has a column {header[i]!r} that is no class: the other columns sum to 1 without it"
-            raise InputError(str(path), problem, remedy=no_class(header[i]))
-    if matrix.min() >= 0:
-        taken = f"the columns {few(header, 20)} of {path} are taken as classes, and rows do not sum to 1"
-        complain(f"Note: {taken}. If one of them is no class, give --classes FILE.")
+    found = [header[i] for i in columns]
+    return table.numbers(columns), None if found == _places(len(found)) else found, ids
 
 
 def _order(name: str, header: list[str], classes: Sequence[Any]) -> list[int]:
@@ -302,7 +304,7 @@ def _complain_of_order(named: "Rows | Column", bare: "Rows | Column") -> None:
     if not counts and kind(files[1]) not in ARRAYS:  # an array seldom has ids
         complain(
             f"Warning: only {files[0]} has a column of ids, so its rows and those of {files[1]} are matched "
-            "in order. To join them, both need one: called id, or named by --id COLUMN."
+            "in order. To join them, both need one of the same name: id, or give --id COLUMN."
         )
 
 
