@@ -190,7 +190,7 @@ class Calibration:
             share = f"{100 * share_of_look(self.look, self.looks):.2g}%"
             return [f"this is look {self.look} of {self.looks}, with {share} of delta: all hold at once"]
         if self.checked is not None:
-            planned = "choose_audit(..., looks=) plans several looks"
+            planned = "choose_audit(..., looks=) or nacp audit choose --looks plans several looks"
             return [f"no earlier look at fewer checked labels decided to check more ({planned})"]
         if self.look > 1:
             divided = "" if self.guarantee.delta is None else f" (for that, pass delta/{self.look})"

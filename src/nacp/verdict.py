@@ -32,7 +32,7 @@ class Verdict:
     Attributes
     ----------
     passed : bool
-        Whether the interval reaches the target.
+        Whether the interval reaches the target, and the calibration has no warning about its labels.
     target : float
         The coverage that was promised: 1 - alpha, for "expected" less its gap.
     coverage : float
@@ -51,6 +51,9 @@ class Verdict:
         What was promised.
     group : optional
         For groups, the worst one. The interval is that of this group, wide enough for all groups at once.
+    contradicted : bool
+        Whether coverage is not below the target, but the labels of the calibration contradict its noise model
+        or do not fit the rows (see `Calibration.warnings`). `passed` is then False: nothing is promised.
     hint : str
         If the verdict is "fail": what to do if labels that were taken as true may be wrong.
     """
@@ -65,6 +68,7 @@ class Verdict:
     promise: str
     group: Any = None
     hint: str = ""
+    contradicted: bool = False
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -75,10 +79,13 @@ class Verdict:
             f"{percent(self.target)} or more was to be reached, and the {percent(self.confidence)} interval "
             f"of the {subject} is {low:.4f} to {high:.4f} by {self.basis}"
         )
-        if not self.passed:
+        if high < self.target:
             hint = f" {self.hint}" if self.hint else ""
             return wrapped(f"fail: {found}; all of it is below. Promised: {self.promise}.{hint}")
         told = "all of it is above" if low >= self.target else "the test points do not contradict it"
+        if self.contradicted:
+            said = "but the calibration warned that its labels contradict what the promise assumes"
+            return wrapped(f"no pass: {found}; {told}, {said}. Do not rely on it for other points.")
         return wrapped(f"pass: {found}; {told}. Promised: {self.promise}.")
 
 
@@ -94,6 +101,9 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
     includes the variance of this value: that of one calibration point's share where sets are small, divided
     by n. If the assumptions hold, the probability of "fail" is about 0.025, and up to 0.08 with 50 points per
     class.
+
+    If the labels of the calibration contradict its noise model, the promise does not hold, and the verdict is
+    not "pass" even where these sets cover enough.
 
     Parameters
     ----------
@@ -118,10 +128,14 @@ def judge(calibration: Calibration | GroupedCalibration, result: Evaluation) -> 
     True
     """
     if isinstance(calibration, GroupedCalibration):
-        return _judge_groups(calibration, result)
-    coverage, (low, high) = result.coverage, result.coverage_interval
-    test = coverage, result.labelled, (coverage - low, high - coverage)
-    return _judged(calibration, result, *test, TAIL, _variance(calibration))
+        verdict = _judge_groups(calibration, result)
+    else:
+        coverage, (low, high) = result.coverage, result.coverage_interval
+        test = coverage, result.labelled, (coverage - low, high - coverage)
+        verdict = _judged(calibration, result, *test, TAIL, _variance(calibration))
+    if verdict.passed and calibration.warnings:
+        return replace(verdict, passed=False, contradicted=True)
+    return verdict
 
 
 def _judge_groups(calibration: GroupedCalibration, result: Evaluation) -> Verdict:

@@ -68,7 +68,10 @@ def test_a_plan_ends_with_how_many_labels_to_check_and_has_no_empty_cells(noise)
     last = on_one_line(found).splitlines()[-1]
     assert last.startswith(f"Check about {needed.get('checked, noisy', needed['checked']):,} labels")
     assert "cover about 92% on average where 90% is promised" in last
-    assert "(there are only 200)" in nacp.plan(k=4, n=200, noise=noise).advice
+    few = nacp.plan(k=4, noise=noise).advice
+    assert few.startswith("Check about 300 of the 1,000 labels, for sets that cover about 92.")
+    assert few.endswith("About 91% would need 2,310 checked labels (there are only 1,000).")
+    assert nacp.plan(k=4, n=20, noise=noise).advice.startswith("Check about 2,310 labels (there are only 20)")
     assert min(needed.values()) > 100
     assert not [cell for table in found.tables for row in table.rows for cell in row if cell == "-"]
 

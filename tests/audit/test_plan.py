@@ -40,6 +40,12 @@ def test_a_plan_picks_at_random_in_two_strata_and_never_from_the_pilot():
         assert abs(apart) <= 4 * error
 
 
+def test_labels_in_another_order_than_the_rows_are_not_checked_without_a_warning():
+    probs, _, noisy = points(2000, 5, 32)
+    with pytest.warns(nacp.NoiseModelWarning, match="no better than labels in random order"):
+        nacp.choose_audit(probs, noisy[::-1], **PLAN)
+
+
 @pytest.mark.slow
 def test_the_promise_holds_for_chosen_checks_under_noise_that_depends_on_the_input():
     delta, alpha, coverages, left = 0.1, 0.2, [], []

@@ -390,6 +390,7 @@ def test_sets_of_more_than_half_of_the_classes_get_the_likely_reason(arguments, 
     guarantee = "pac" if "few" in arguments else "expected"
     said = plain(done("calibrate", *arguments.split(), "--guarantee", guarantee))
     assert re.search(f"Warning: (sets hold more than half|no threshold keeps).*[.] {re.escape(words)}", said)
+    assert said.index("Written: cal.json") < said.index(words), "it may refer to a warning in the result"
     assert "more than half" not in done(*WORK)
 
 
@@ -459,8 +460,8 @@ def test_an_audit_serves_every_command_that_takes_checked_labels():
         ("predict cal.json narrow.npy", "calibrate with a file of float32, too"),
         ("evaluate cal.json test.npz truth.csv", "calibrate with --classes FILE"),
         ("evaluate cal.json test.npz", "LABELS must be given; or --clean FILE"),
-        ("evaluate cal.json test.npz test.npz --id ident", "--id names a column, and test.npz has none of"),
-        ("predict named.json probs.csv --id ident", "--id names a column, and probs.csv has none of"),
+        ("evaluate cal.json test.npz test.npz --id ident", "--id must name a column of ids, which no"),
+        ("predict named.json probs.csv --id ident", "probs.csv holds no 'ident', but ant, bee"),
         ("calibrate names.csv probs.csv --noise 0.2", "; probabilities come first, then labels"),
         ("diagnose checked.json probs.npy labels.npy", "checked.json rests on checked labels"),
     ],

@@ -47,9 +47,8 @@ def test_the_classifier_is_good_but_not_perfect(printed):
 
 @pytest.mark.parametrize("score", demo.SCORES)
 def test_pac_covers_with_far_smaller_sets_than_noisy_cp(tables, score):
-    size, coverage, error = tables[score]['nacp "pac"']
+    size, coverage, _ = tables[score]['nacp "pac"']
     assert coverage > 0.9
-    assert error < 0.005
     assert size < tables[score]["Noisy-CP"][0] / 10
     assert size < 1.5 * tables[score]["CP (oracle)"][0]
 

@@ -49,6 +49,17 @@ def test_checked_labels_are_those_of_the_function(labels):
     assert (found["n"], found["mean_size"]) == (2000, sets().sizes.mean())
 
 
+@pytest.mark.parametrize("groups", [{}, {"groups": np.array(["a", "b"] * 500)}])
+def test_a_contradicted_calibration_does_not_pass(groups):
+    with pytest.warns(nacp.NoiseModelWarning):
+        nacp.calibrate(PROBS[CAL], NOISY[CAL][::-1], noise=0.3, **groups).save("turned.json")
+    by = ("--groups", "sites.csv:site") if groups else ()
+    said = plain(done("evaluate", "turned.json", "probs.npy", "true.npy", *by, code=3))
+    assert "no better than labels in random order" in said
+    assert "no pass: 90% or more was to be reached" in said
+    assert "its labels contradict what the promise assumes" in said
+
+
 def test_noise_options_and_groups_are_those_of_the_function():
     options = ("--noise", "0.3", "--noise-interval", "0.25", "0.35", "--noise-confidence", "0.98")
     found = printed_json(
@@ -84,6 +95,9 @@ def test_chosen_checks_are_weighted_as_by_the_function():
     given = {"clean": (plan.rows, TRUE[TEST][plan.rows]), "audit": plan}
     wanted = nacp.evaluate(sets(), None, **given)
     assert wanted.coverage != nacp.evaluate(sets(), None, clean=given["clean"]).coverage
+    said = "filled.csv was written by nacp audit choose, which did not choose its rows at random; give"
+    for clean in ("filled.csv", "filled.csv:checked"):
+        assert said in done("calibrate", *points, "--clean", clean, code=2)
     audit = ("--audit", "filled.csv")
     found = printed_json("evaluate", "cal.json", *points, *audit, code=None)
     assert found["coverage_interval"] == list(wanted.coverage_interval)
@@ -92,6 +106,10 @@ def test_chosen_checks_are_weighted_as_by_the_function():
     done("calibrate", *points, *audit, "-o", "checked.json")
     assert same in done("evaluate", "checked.json", *points, *audit)
     assert same not in done("evaluate", "cal.json", *points, *audit, code=1)
+    clean = (*points, "--clean", "checked.csv")
+    done("calibrate", *clean, "-o", "checked.json")
+    assert same in done("evaluate", "checked.json", *clean)
+    assert same not in done("evaluate", "cal.json", *clean)
     for words, arguments in {
         "LABELS must be given: the audit was chosen by them": ["probs.npy", *audit],
         "plan.json was chosen from other points than these": ["probs.npy", "true.npy", *audit],

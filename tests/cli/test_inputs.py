@@ -215,7 +215,13 @@ TEXTS = {
     "words.csv": ("a,b\n0.5,half\n", "found 'half' in line 2, column 'b'"),
     "files.csv": (
         "filename,ant,bee\na.png,0.5,0.5\n",
-        "'a.png' in line 2, column 'filename'; a column of text",
+        "'a.png' in line 2, column 'filename'; if the column 'filename' names the rows, give --id filename",
+    ),
+    "hole.csv": ("id,ant,bee\nx,0.5,0.5\ny,0.5,\n", "found an empty cell in line 3, column 'bee'"),
+    "margin.csv": (
+        "ant,the margin,bee\n0.6,0.2,0.4\n0.1,0.8,0.9\n",
+        "has a column 'the margin' that is no class: the other columns sum to 1 without it; "
+        "if the column 'the margin' names the rows, give --id 'the margin'; else give --classes FILE",
     ),
     "y.csv.gz": ("label\nant\n", "y.csv.gz cannot be read as .csv: it is damaged, or not compressed by gzip"),
     "long.csv": (f"a,b\n{'9' * 200_000},1\n", "has a very long cell"),

@@ -65,7 +65,7 @@ def test_columns_that_are_no_class_are_left_out_where_it_is_known_which_are():
     assert threshold("all.csv", "all.csv:label", *clean) == wanted
     said = done("calibrate", "all.csv", "all.csv:label", "--clean", "all.csv", *NOISE, code=2)
     assert "found 'a remark' in line 2, column 'remark'; " in said
-    assert "or give --classes FILE" in said
+    assert "; else give --classes FILE" in said
     # Classes are never proposed as labels, and a misspelt column gets the nearest one.
     write("many.csv", [[*header[:-1], "truth"], *rows])
     said = done("calibrate", "many.csv", "many.csv", "--clean", "many.csv:lable", code=2)
@@ -74,6 +74,18 @@ def test_columns_that_are_no_class_are_left_out_where_it_is_known_which_are():
     write("many.csv", [["id", *NAMES, "given", "truth"], *rows])
     said = done("calibrate", "many.csv", "many.csv", *NOISE, code=2)
     assert "many.csv has 7 columns, among them given, truth; name the one that is meant" in said
+
+
+def test_the_columns_are_named_before_the_advice_to_normalize():
+    write("more.csv", [[*WITH_IDS[0], "u", "v"], *([*row, 0.3, 0.2] for row in WITH_IDS[1:])])
+    said = done("calibrate", "more.csv", "y.csv", *NOISE, code=2)
+    assert "the columns c0, c1, c2, c3, u, v of more.csv are taken as classes, and rows do not" in said
+    assert "are taken as classes" not in done("calibrate", "p.csv", "y.csv", *NOISE)
+    write("infinite.csv", [*WITH_IDS[:-1], [IDS[-1], "inf", "-inf", "1e308", "1e308"]])
+    said = done("calibrate", "infinite.csv", "y.csv", *NOISE, code=2)
+    assert said.startswith("Error: infinite.csv"), "not a warning of NumPy"
+    more = ("--classes", "names.txt")
+    assert "are taken as classes" not in done("calibrate", "more.csv", "y.csv", *NOISE, *more)
 
 
 # Joins
@@ -143,7 +155,32 @@ def test_rows_without_a_partner_are_counted_and_named():
     pd.DataFrame({"label": NAMED}, index=range(N)).iloc[ORDER].to_csv("shuffled.csv")
     assert threshold("counted.csv", "shuffled.csv", *NOISE) == wanted
     said = done("predict", "found.json", "probs.npy", "--id", "x", code=2)
-    assert "--id names a column, and probs.npy has none" in said
+    assert "--id must name a column of ids, which no file has; found x" in said
+
+
+def test_ids_in_a_column_of_another_name_are_not_ignored():
+    """Advice that led to a match by position made sets of nearly all classes from files in another order."""
+    write("claims.csv", [["claim_no", *NAMES], *WITH_IDS[1:]])
+    write("y.csv", [["claim_no", "label"], *([IDS[i], NAMED[i]] for i in ORDER)])
+    said = done("calibrate", "claims.csv", "y.csv:label", *NOISE, code=2)
+    assert "if the column 'claim_no' names the rows, give --id claim_no" in said
+    said = done("calibrate", "claims.csv", "y.csv:label", *NOISE, "--id", "claim", code=2)
+    assert "claims.csv holds no 'claim', but claim_no, c0, c1, c2, c3 (did you mean 'claim_no'?)" in said
+    wanted = nacp.calibrate(PROBS, NOISY, noise=0.2, guarantee="none").threshold
+    assert threshold("claims.csv", "y.csv:label", *NOISE, "--id", "claim_no") == wanted
+
+
+def test_rows_that_only_one_table_names_are_matched_in_order_with_a_warning():
+    write("bare.csv", [["label"], *([each] for each in NAMED)])
+    write("bare-probs.csv", [row[1:] for row in WITH_IDS])
+    warning = "Warning: only {} has a column of ids, so its rows and those of {} are matched in order."
+    assert warning.format("p.csv", "bare.csv") in done("calibrate", "p.csv", "bare.csv", *NOISE)
+    assert warning.format("y.csv", "bare-probs.csv") in done("calibrate", "bare-probs.csv", "y.csv", *NOISE)
+    write("all.csv", [[*row, y] for row, y in zip(WITH_IDS, ["label", *NAMED], strict=True)])
+    for files in ("p.csv y.csv", "probs.npy y.csv --classes names.txt", "all.csv all.csv"):
+        assert "matched in order" not in done("calibrate", *files.split(), *NOISE)
+    write("none.csv", [["id", "label"]])
+    assert "none.csv has a header but no rows" in done("calibrate", "p.csv", "none.csv", *NOISE, code=2)
 
 
 def test_groups_truth_and_pairs_are_joined_too():

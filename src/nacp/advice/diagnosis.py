@@ -118,7 +118,8 @@ class Diagnosis:
                 f"The noise model is rejected at {level}: under {self.model}, the share of true labels "
                 f"{worst.region} is estimated at {worst.share:.3f} ± {worst.error:.3f}, and no share is "
                 "negative. Do not rely on the promise. A rate may be overstated, a matrix transposed, or the "
-                "noise may depend on the input: nacp.compatible_radius (in Python) says by how much at least."
+                "noise may depend on the input; nacp.compatible_radius (in Python) tells how much. "
+                "Checked labels need no noise model: give them as clean= (--clean)."
             )
         if self.rejected:
             return f"The noise model is rejected at {level}, by checked labels: {self.model}."

@@ -131,18 +131,23 @@ class Plan(Printout):
     def advice(self) -> str:
         by_labels = {row.labels: row for row in self.checked_rows if row.guarantee.name == DEFAULT.name}
         row, chosen = by_labels.get(CHECKED, by_labels[ALONE]), by_labels.get(CHOSEN)
-        target, covered = f"{100 * (1 - self.alpha):g}%", 100 * (1 - self.alpha + self.excess)
+        target, covered = f"{100 * (1 - self.alpha):g}%", f"{100 * (1 - self.alpha + self.excess):.3g}%"
+        now, average = f"{100 * (1 - self.alpha + row.excess):.3g}%", f"on average where {target} is promised"
         if row.n_needed is None:
             return f"No number of checked labels promises {target} with an excess of {self.excess:g}."
-        said = f"Check about {row.n_needed:,} labels"
-        if row.n_needed > self.n:
-            said += f" (there are only {self.n:,})"
+        only = f" (there are only {self.n:,})" if row.n_needed > self.n else ""
+        if only and row.excess < self.alpha:
+            return (
+                f"Check about {self.checked:,} of the {self.n:,} labels, for sets that cover about {now} "
+                f"{average}. About {covered} would need {row.n_needed:,} checked labels{only}."
+            )
+        said = f"Check about {row.n_needed:,} labels{only}"
         if chosen is not None and chosen.n_needed is not None and chosen.n_needed < row.n_needed:
             said += f", or {chosen.n_needed:,} that nacp.choose_audit (nacp audit choose) picks"
-        said += f", for sets that cover about {covered:.3g}% on average where {target} is promised. With "
+        said += f", for sets that cover about {covered} {average}. With "
         if row.excess >= self.alpha:
             return f"{said}{self.checked:,} the sets hold all classes."
-        return f"{said}{self.checked:,} they cover about {100 * (1 - self.alpha + row.excess):.3g}%."
+        return f"{said}{self.checked:,} they cover about {now}."
 
 
 def _number(needed: int | None) -> str:

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from nacp._types import Bools, Ints
 from nacp.audit.checked_sample import CHOSEN_CUT, Audit, CheckedSample, digest, other_points, pilot_size
 from nacp.checks import check_count, check_fraction
+from nacp.coverage.agreement import warning_of
+from nacp.coverage.contradiction import warn_of
 from nacp.coverage.tally import Sample
 from nacp.errors import InputError
 from nacp.files import number, plain, rebuild
@@ -155,6 +157,11 @@ def choose_audit(
         unchecked must be left out at random. With several looks, check the `instalments` one after the other;
         labels of an instalment are used when it is complete.
 
+    Warns
+    -----
+    NoiseModelWarning
+        If the labels fit the rows no better than labels in random order would.
+
     Examples
     --------
     >>> import nacp
@@ -177,6 +184,7 @@ def choose_audit(
     score, seed = as_score(score), check_count("random_state", random_state)
     check_fraction("alpha", alpha)
     sample = _open(probs, labels, score, classes=classes, normalize=normalize, from_logits=from_logits)
+    warn_of(warning_of(sample))
     aside = pilot_size(sample.n, sample.k)
     # With two labels in each instalment the first one has points of both strata.
     check_count("budget", budget, 1 if check_count("looks", looks, 1) == 1 else 2 * looks)

@@ -10,7 +10,7 @@ import numpy as np
 
 from nacp._types import Ints
 from nacp.audit.plan import AuditPlan, same_audit
-from nacp.cli.formats import TextTable, checked, escaped, pick
+from nacp.cli.formats import TEXTS, TextTable, checked, escaped, kind, pick, split_key
 from nacp.cli.inputs import Column, Points, Rows, read_points
 from nacp.errors import InputError
 from nacp.files import parse, read_document, write_document, write_text, write_whole
@@ -88,6 +88,10 @@ def read_checked(
         raise InputError("audit", "holds checked labels, and so does --clean", remedy="give one of them")
     if audit is not None and labels is None:
         raise InputError("labels", "must be given: the audit was chosen by them")
+    path = split_key(clean or "")[0]
+    if kind(path) in TEXTS and {_ROW, CHECKED, _PLAN} <= set(TextTable(path).header):
+        problem = "was written by nacp audit choose, which did not choose its rows at random"
+        raise InputError(str(path), problem, remedy="give it as --audit in place of --clean")
     points = read_points(probs, labels, clean=clean, **more)
     if audit is None:
         return points, {} if clean is None else {"clean": points.clean}

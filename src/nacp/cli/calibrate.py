@@ -46,12 +46,17 @@ def calibrate_command(
     with progress_of(f"reading {sample.probs}"):
         points, given = sample.open(target.groups)
         given |= target.arguments()
-    with warnings.catch_warnings(), progress_of_rows("calibrating"):
+    with warnings.catch_warnings(), progress_of_rows("calibrating", len(points.probs)):
         for printed_below in (nacp.NoValidThresholdWarning, nacp.NoiseModelWarning):
             warnings.simplefilter("ignore", printed_below)
         found: Any = nacp.calibrate(points.probs, points.labels, **given)
     found.save(out)
     sizes = _sizes(found, points, target.groups)
+    sentence = (
+        f"On the calibration rows, a set holds {sizes['mean_size']:.4g} of {found.k:,} classes on average; "
+        f"{sizes['empty']:.1%} of the sets are empty, {sizes['singleton']:.1%} hold one class."
+    )
+    show(described(found) | sizes | {"out": str(out)}, sentence, found, f"Written: {out}")
     infinite = found.infinite if isinstance(found, nacp.GroupedCalibration) else ()
     if infinite:
         groups = f"{counted(len(infinite), 'group')} no threshold keeps the promise"
@@ -61,11 +66,6 @@ def calibrate_command(
         if found.obstacle is not None:
             said = f"no threshold keeps the promise, so the sets hold all {found.k:,} classes"
         complain(f"Warning: {said}. {_reason(found)}.")
-    sentence = (
-        f"On the calibration rows, a set holds {sizes['mean_size']:.4g} of {found.k:,} classes on average; "
-        f"{sizes['empty']:.1%} of the sets are empty, {sizes['singleton']:.1%} hold one class."
-    )
-    show(described(found) | sizes | {"out": str(out)}, sentence, found, f"Written: {out}")
     if strict and found.warnings:
         raise typer.Exit(CONTRADICTED)
 

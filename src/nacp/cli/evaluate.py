@@ -9,7 +9,7 @@ import typer
 import nacp
 from nacp.cli import options
 from nacp.cli.audit_table import read_checked
-from nacp.cli.commands import FAILED, command
+from nacp.cli.commands import CONTRADICTED, FAILED, command
 from nacp.cli.models import NoiseOptions
 from nacp.cli.predict import places_of, predict_blocks, repeat_warnings
 from nacp.cli.terminal import complain, progress_of, show
@@ -59,7 +59,9 @@ def evaluate_command(
     fails if coverage is short by more than 1.96 standard errors, of
     calibration and test points together.
 
-    The exit code is 0 for a pass, 1 for a fail and 2 for wrong input.
+    The exit code is 0 for a pass, 1 for a fail, 2 for wrong input, and 3 if
+    the sets cover enough, but the labels of the calibration contradicted
+    its noise model or did not fit the rows: the promise does not hold.
     """
     cal = nacp.load(calibration)
     repeat_warnings(cal)
@@ -78,8 +80,9 @@ def evaluate_command(
     given |= {"noise": None if noise is UNSAID else noise, "groups": measured}
     blocks = (sets for _, _, sets in predict_blocks(cal, matrix, allow_empty, places, "evaluating"))
     result = evaluated(blocks, true, len(matrix), cal.k, cal.classes, cal.alpha, **given)
-    checked = audit is not None and isinstance(cal, nacp.Calibration) and cal.n == result.n
-    if checked and isclose(cal.estimate, result.coverage):
+    checked = cal.checked if isinstance(cal, nacp.Calibration) and given.get("clean") is not None else None
+    alike = checked == result.labelled if audit is None else isclose(cal.estimate, result.coverage)
+    if checked is not None and cal.n in (result.n, result.labelled) and alike:
         complain(
             "Warning: these look like the points and the checked labels of the calibration. They chose the "
             "threshold, so coverage looks better than it is: check labels of other points."
@@ -91,4 +94,4 @@ def evaluate_command(
     }
     show(document, verdict, "", result)
     if not verdict.passed:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(CONTRADICTED if verdict.contradicted else FAILED)

@@ -16,6 +16,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import IO, Any, TypeAlias
 
 import numpy as np
@@ -38,7 +39,6 @@ _DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
 _ESCAPED = re.compile(r"'[=+\-@]")
 _LARGEST_WHOLE = 2**53  # the largest float up to which all whole numbers are floats
 _EXPANDED_MAX, _EXPANSION_MAX = 50_000_000, 100
-TEXT_COLUMN = "a column of text must be called id or be the label column; or give --classes FILE"
 
 
 # Names of files, and texts
@@ -128,6 +128,11 @@ def pick(path: Path, there: Sequence[str], wanted: str) -> int:
     if wanted not in there:
         raise InputError(str(path), f"holds no {wanted!r}, but {few(there)}{meant(wanted, there)}")
     return list(there).index(wanted)
+
+
+def no_class(column: str) -> str:
+    """Return what to do about a column that is no class."""
+    return f"if the column {column!r} names the rows, give --id {quote(column)}; else give --classes FILE"
 
 
 def few(names: Sequence[Any], most: int = 10) -> str:
@@ -296,9 +301,14 @@ class TextTable:
             except ValueError:
                 i = next(i for i in columns if not are_numbers([row[i]]))
                 mixed = any(are_numbers([cell]) for cell in chosen)
-                remedy = TEXT_COLUMN if mixed else "probabilities come first, then labels"
+                remedy: str | None = "probabilities come first, then labels"
+                if not row[i]:
+                    remedy = None
+                elif mixed:
+                    remedy = no_class(self.header[i])
                 called = f", column {self.header[i]!r}" if start else ""
-                found, problem = f"{row[i]!r} in line {number}{called}", "must hold one number per cell"
+                found = f"{repr(row[i]) if row[i] else 'an empty cell'} in line {number}{called}"
+                problem = "must hold one number per cell"
                 raise InputError(self._name, problem, found=found, remedy=remedy) from None
         return np.frombuffer(values, dtype=np.float64).reshape(-1, len(columns))
 
@@ -457,7 +467,7 @@ class ParquetTable:
         for name, each in zip(wanted, kinds, strict=True):
             if not (types.is_floating(each) or types.is_integer(each)):
                 problem = f"must hold numbers in all columns; {name!r} is {each}"
-                raise InputError(str(self.path), problem, remedy=TEXT_COLUMN)
+                raise InputError(str(self.path), problem, remedy=no_class(name))
         narrow = all(types.is_float32(each) or types.is_float16(each) for each in kinds)
         shape = self._file.metadata.num_rows, len(wanted)
         matrix = np.empty(shape, dtype=np.float32 if narrow else np.float64)

@@ -12,7 +12,18 @@ import numpy as np
 from nacp._types import Array, Bools, Ints
 from nacp.audit.checked_labels import UNDECIDED
 from nacp.cli import formats
-from nacp.cli.formats import ARRAYS, STDIN, TEXTS, Table, are_whole, few, kind, open_table, split_key
+from nacp.cli.formats import (
+    ARRAYS,
+    STDIN,
+    TEXTS,
+    Table,
+    are_whole,
+    few,
+    kind,
+    no_class,
+    open_table,
+    split_key,
+)
 from nacp.cli.terminal import complain
 from nacp.errors import InputError, meant
 from nacp.labels.label_matrix import ABSENT
@@ -24,6 +35,7 @@ ID = ("id", "ids", "item", "items")
 _NUMBERED = ("", "index", "row", "unnamed: 0")  # names of such a first column; pandas writes the first one
 LABEL, GROUP, TITLE = ("labels", "label"), ("groups", "group"), ("class", "classes", "name", "names")
 TRUE = ("checked", "clean", "true", "truth", "gold")
+_SUM_TOLERANCE = 0.01  # of rows of rounded probabilities
 
 
 class Points(NamedTuple):
@@ -73,9 +85,9 @@ def read_points(
     keep, read, checked, grouping = np.ones(rows.n, dtype=bool), None, None, None
     if labels is not None:
         column = read_column(labels, called, rows, known, id)
-        if rows.ids is None and column.ids is not None and len(column.values) == rows.n:
-            rows = Rows(column.file, rows.n, column.ids)  # the labels name the rows
         read, there, keep = rows.aligned(column, known)
+        if rows.ids is None and column.ids is not None:
+            rows = Rows(column.file, rows.n, column.ids)  # the labels name the rows
         _complain_of_lost([(rows.ids or [])[i] for i in np.flatnonzero(~keep)], rows, column)
         if not there[keep].all():
             if not drop:
@@ -95,7 +107,7 @@ def read_points(
         grouping = found if isinstance(found, Mapping) else found[keep]
     ids = rows.ids
     if id is not None and ids is None:
-        raise InputError("id", f"names a column, and {probs} has none of this name", remedy="leave it out")
+        raise InputError("id", "must name a column of ids, which no file has", found=id)
     if not keep.all():
         matrix, read = matrix[keep], None if read is None else read[keep]
         ids = None if ids is None else [ids[i] for i in np.flatnonzero(keep)]
@@ -121,9 +133,30 @@ def _read_matrix(
     if header is None or (by_number and not are_whole(header)):
         return matrix, classes, ids
     if classes is None and k is None:
+        _check_columns(name, header, matrix)
         return matrix, header, ids
     order = _order(name, header, range(k or 0) if classes is None else classes)
     return matrix if order == list(range(len(header))) else matrix[:, order], classes, ids
+
+
+def _check_columns(name: str, header: list[str], matrix: Array) -> None:
+    """Refuse a column without which, and only without which, all rows sum to 1.
+
+    If rows do not sum to 1 for another reason, and are no logits, say which columns are taken as classes.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        totals = matrix.sum(axis=1)
+    if not len(totals) or not np.isfinite(totals).all():
+        return
+    if np.median(np.abs(totals - 1)) < 5 * _SUM_TOLERANCE:
+        return
+    for i in np.flatnonzero(np.abs(totals[0] - matrix[0] - 1) < _SUM_TOLERANCE).tolist():
+        if (np.abs(totals - matrix[:, i] - 1) < _SUM_TOLERANCE).all():
+            problem = f"has a column {header[i]!r} that is no class: the other columns sum to 1 without it"
+            raise InputError(name, problem, remedy=no_class(header[i]))
+    if matrix.min() >= 0:
+        taken = f"the columns {few(header, 20)} of {name} are taken as classes, and rows do not sum to 1"
+        complain(f"Note: {taken}. If one of them is no class, give --classes FILE.")
 
 
 def read_matrix(
@@ -152,6 +185,8 @@ def read_matrix(
         matrix, names = lists or (table.numbers(range(table.width)), None)
         return matrix, names, None
     wanted = [str(each) for each in classes or ()]
+    if id is not None:
+        formats.pick(path, header, id)
     at = id_at(header, id, wanted, known=bool(wanted) or lists is not None)
     ids = None if at is None else _ids_of(table, at)
     named = not set(header).isdisjoint(wanted)
@@ -228,9 +263,14 @@ class Rows:
     def places(self, column: Column) -> Ints | None:
         """Return the place of each row in a column, -1 if it has none; None if they are matched in order."""
         ours, theirs = self.ids, column.ids
+        if self.n and not len(column.values):
+            header = "a header but " if column.first_line == 2 else ""
+            raise InputError(column.file, f"has {header}no rows")
         if ours is None or theirs is None or ours == theirs or _only_number(ours, theirs):
             if len(column.values) != self.n:
                 raise self._other_length(column)
+            if (ours is None) != (theirs is None):
+                _complain_of_order(*((column, self) if ours is None else (self, column)))
             return None
         place = {each: i for i, each in enumerate(theirs)}
         at = np.array([place.get(each, -1) for each in ours], dtype=np.int64)
@@ -254,6 +294,17 @@ class Rows:
             remedy = "to join them, both need a column of ids: one called id, or --id COLUMN"
         problem = f"holds {len(column.values):,} values, but {self.file} has {self.n:,} rows"
         return InputError(column.file, problem, remedy=remedy)
+
+
+def _complain_of_order(named: "Rows | Column", bare: "Rows | Column") -> None:
+    """Say that rows are matched in order, if only one of two tables has ids."""
+    files = [str(split_key(each.file)[0]) for each in (named, bare)]
+    counts = isinstance(named.ids, _Numbers) and named.ids.are_places()
+    if not counts and kind(files[1]) not in ARRAYS:  # an array seldom has ids
+        complain(
+            f"Warning: only {files[0]} has a column of ids, so its rows and those of {files[1]} are matched "
+            "in order. To join them, both need one of the same name: id, or give --id COLUMN."
+        )
 
 
 def _complain_of_lost(ids: list[str], ours: "Rows | Column", theirs: "Rows | Column") -> None:
@@ -289,7 +340,7 @@ def read_column(
         at = id_at(table.header, id, (), known=True, key=key)
         place = _label_at(table, key, called, at)
         same = rows is not None and split_key(rows.file)[0] == path
-        ids = None if at is None or same else _ids_of(table, at)
+        ids = rows.ids if rows is not None and same else None if at is None else _ids_of(table, at)
         return Column(str(path), np.array(table.cells(place)), ids, 2, table.header[place])
     cells, n = [table.header[0], *table.cells(0)], None if rows is None else rows.n
     while len(cells) > (n or 0) + 1 and not cells[-1]:

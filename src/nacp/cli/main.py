@@ -51,5 +51,6 @@ def _nacp(
 
     Exit codes: 0; 1 if nacp evaluate finds a promise broken or nacp diagnose
     rejects a noise model; 2 for wrong input; 3 if the labels contradict the
-    noise model and nacp calibrate was given --strict; 130 for Ctrl-C.
+    noise model and nacp calibrate was given --strict, or in nacp evaluate;
+    130 for Ctrl-C.
     """

@@ -65,15 +65,17 @@ def progress_of(what: str, total: int | None = None) -> Iterator[Callable[[int |
 
 
 @contextmanager
-def progress_of_rows(what: str) -> Iterator[None]:
-    """Show how many rows have been read; the total is not known, as rows may be read several times."""
+def progress_of_rows(what: str, n: int) -> Iterator[None]:
+    """Show how many of n rows have been read, and in which pass, as rows may be read several times."""
     read = 0
-    with progress_of(what) as say:
+    with progress_of(what, n) as say:
 
         def watch(count: int) -> None:
             nonlocal read
             read += count
-            say(f"{what}, {read:,} rows read")
+            passes, rows = divmod(read, n)
+            say(f"{what}, pass {passes + 1}")
+            say(rows)
 
         with watching(watch):
             yield
