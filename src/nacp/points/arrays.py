@@ -8,8 +8,9 @@ import math
 import mmap
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
@@ -272,12 +273,24 @@ if hasattr(os, "register_at_fork"):
 
 
 def in_threads(function: Callable[[Any], T], items: Sequence[Any], threads: int) -> Iterator[T]:
-    """Return the results of a function for each item, in order."""
+    """Yield the results of a function for each item, in order; few results wait at a time."""
     nested = threading.current_thread().name.startswith(_PREFIX)  # Waiting for the pool could deadlock.
     if threads == 1 or len(items) < 2 or nested:
-        return map(function, items)
-    contexts = [copy_context() for _ in items]
+        yield from map(function, items)
+        return
+    waiting: deque[Future[T]] = deque()
     try:
-        return _pool().map(lambda context, item: context.run(function, item), contexts, items)
-    except RuntimeError:  # The interpreter is shutting down.
-        return map(function, items)
+        for item in items:
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+            try:
+                waiting.append(_pool().submit(copy_context().run, function, item))
+            except RuntimeError:  # The interpreter is shutting down.
+                while waiting:
+                    yield waiting.popleft().result()
+                yield function(item)
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for each in waiting:
+            each.cancel()
