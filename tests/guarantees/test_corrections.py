@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nacp
-from nacp.guarantees.acnl import acnl_correction, acnl_correction_of_class, expected_excess
+from nacp.guarantees.acnl import acnl_correction, expected_excess
 from nacp.guarantees.crcp import crcp_correction
 from nacp.guarantees.nacp import nacp_correction
 from tests import oracle
@@ -36,7 +36,7 @@ def test_acnl_of_a_class_is_the_formula_of_the_paper(least):
     spread = 2 * abs(np.linalg.inv(noise.matrix(2).dense())[0, 1]) * noisy[0] / true[1]
     terms = k * math.sqrt(math.pi / 2), least**-0.5 + math.sqrt((math.log(2 * k) + math.log(least)) / 2)
     expected = expected_excess(100) + spread / math.sqrt(least) * min(terms)
-    assert acnl_correction_of_class(1, 100, least, W, true, noisy) == pytest.approx(expected)
+    assert acnl_correction(100, least, W, true, noisy, label=1) == pytest.approx(expected)
 
 
 @pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
