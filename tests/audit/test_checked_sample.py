@@ -2,16 +2,17 @@
 
 import math
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 import nacp
-from nacp.audit.checked_sample import CheckedSample, deal, pilot_size
+from nacp.audit.checked_sample import CheckedSample, Pilot, _worthwhile, deal, pilot_size
 from nacp.coverage.tally import Sample
 from nacp.points import open_rows
-from nacp.stats.strata import _Strata, hits_needed_inside
+from nacp.stats.strata import _Strata, hits_needed_inside, strata_variance
 from tests.audit.simulation import assert_seldom_short, coverage_of, points, posterior_of, samples
 
 
@@ -343,3 +344,42 @@ def test_strata_do_not_depend_on_what_the_checkers_found():
     for each in others:
         assert np.array_equal(each.outside, first.outside)
         assert each[1:] == first[1:]
+
+
+def test_points_without_a_probable_label_or_with_tied_scores_have_the_strata_of_the_definition():
+    """Posterior probabilities are divided by their sum; where all are 0, each label has the same."""
+    probs = np.array([[0.5, 0.3, 0.2, 0.0], [0.3, 0.3, 0.3, 0.1], [0.0, 0.6, 0.4, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    rows, labels = np.tile(probs, (50, 1)), np.repeat(np.arange(4), 50)
+    sample = Sample.of(open_rows(rows), labels, nacp.HPS())
+    for noise in (nacp.UniformNoise(0.0), nacp.UniformNoise(0.3)):
+        P = noise.matrix(4)
+        checked = CheckedSample(sample, deal(200, 4, np.arange(20), labels[:20], 0), P)
+        joint = rows * P.dense()[:, labels].T
+        total = joint.sum(axis=1, keepdims=True)
+        posterior = np.where(total > 0, joint / np.where(total > 0, total, 1), 1 / 4)
+        thresholds = [-0.5, -0.4, -0.3, -0.2, -0.1, 0.0]
+        for each, found in zip(thresholds, checked.outside(thresholds), strict=True):
+            inside = (posterior * (-rows <= each)).sum(axis=1)
+            np.testing.assert_array_equal(found, inside < 0.8 - 1e-9)
+
+
+@pytest.mark.parametrize("m", [20, 60, 400])
+def test_strata_are_of_use_if_they_save_12_percent_of_the_variance_and_have_six_points_each(m):
+    found = set()
+    for outside, p0, p1, others in product([1, 3, 15, 30, 97], [0.3, 0.7], [0.9, 0.99], [20, 5000]):
+        w, pilot = outside / 100, Pilot(-0.5, (outside, 100), (p0, p1))
+        plain = w * p0 + (1 - w) * p1
+        enough = min(w * m, (1 - w) * m, w * others, (1 - w) * others) >= 6 - 1e-9
+        variance = strata_variance(w, p0, p1, w * m, (1 - w) * m, others)
+        useful = bool(enough and plain * (1 - plain) / m >= 1.12 * variance)
+        assert _worthwhile(pilot, m, others) == useful
+        found.add(useful)
+    assert found == {False, True}
+
+
+def test_strata_may_hold_all_other_points():
+    """If all of N points lie outside, the checked ones decide by their coverage outside."""
+    k = hits_needed_inside((40, 12), (200, 200), (30, 30), 0.9, 0.1)
+    assert (np.diff(k) <= 0).all()
+    assert (k[0], k[30]) == (13, 13)
+    assert k[40] < 13

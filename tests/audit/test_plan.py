@@ -103,6 +103,7 @@ def test_a_plan_without_points_outside_is_a_random_audit():
     labels = np.zeros(600, dtype=int)
     plan = nacp.choose_audit(probs, labels, budget=100)
     assert not plan.outside.any()
+    assert (plan.counts, plan.native_threshold, plan.stops) == ((0, 0), math.inf, (100,))
     clean = (plan.rows, labels[plan.rows])
     cal = nacp.calibrate(probs, labels, clean=clean, audit=plan)
     assert cal.threshold == nacp.calibrate(probs, None, clean=clean).threshold

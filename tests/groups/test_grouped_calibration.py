@@ -421,3 +421,33 @@ def test_classes_of_equal_scores_are_one_cluster(scores):
         probs += (1 - probs.sum(axis=1, keepdims=True)) / 10
     groups = nacp.cluster_classes(probs, truth, noise=None, clusters=4)
     assert list(groups.values()) == ([0] * 10 if scores == "equal" else [0] * 5 + [1] * 5)
+
+
+def test_a_single_group_is_described_like_several():
+    noise = nacp.UniformNoise(0.2)
+    names = np.array(list("ABCDEFGHIJ"))
+    options = {"noise": noise, "alpha": 0.2, "classes": names.tolist()}
+    one = nacp.calibrate(PROBS, names[NOISY], groups=["a"] * 300, **options)
+    cal = nacp.calibrate(PROBS, names[NOISY], **options)
+    for name in ("noise", "alpha", "k", "classes", "score", "warnings", "guarantee"):
+        assert getattr(one, name) == getattr(cal, name)
+    assert one.thresholds == {"a": cal.threshold}
+    ((name, points, threshold, coverage),) = one.table()
+    assert (name, points, threshold, coverage) == ("a", "300", f"{cal.threshold:.6g}", f"{cal.estimate:.4f}")
+
+
+def test_the_table_says_which_groups_are_pooled_and_which_have_no_threshold():
+    groups = np.repeat(["few", "less", "many"], [5, 4, 291])
+    options = {"noise": 0.2, "alpha": 0.2, "groups": groups}
+    with pytest.warns(nacp.NoValidThresholdWarning):
+        merged = nacp.calibrate(PROBS, NOISY, **options, small="merge")
+    assert set(merged.pooled) == {"few", "less"}
+    names = [row[0] for row in merged.table()]
+    assert names == [
+        f"{name} (pooled)" if name in merged.pooled else name for name in ("few", "less", "many")
+    ]
+    with pytest.warns(nacp.NoValidThresholdWarning):
+        every = nacp.calibrate(PROBS, NOISY, **options, small="all")
+    for name, _, threshold, coverage in every.table():
+        cal = every.groups[name]
+        assert (threshold == "all labels") == (name != "many") == (coverage == cal.obstacle)

@@ -55,6 +55,18 @@ def test_calibrate_uses_the_realised_counts_and_the_given_priors(k):
         assert crcp == pytest.approx(oracle.crcp_excess(0.1, n, P, rho), rel=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_without_noise_the_given_priors_are_those_of_the_labels():
+    rho, labels = np.array([0.7, 0.3]), np.repeat([0, 1], [30, 10])
+    probs = np.random.default_rng(0).dirichlet(np.ones(2), size=40)
+    for guarantee, expected in (
+        (nacp.ACNL(rho), oracle.acnl_correction(40, 10, oracle.identity(2), rho)),
+        (nacp.CRCP(rho), oracle.crcp_excess(0.1, 40, oracle.identity(2), rho)),
+    ):
+        cal = nacp.calibrate(probs, labels, noise=None, guarantee=guarantee)
+        assert cal.correction == pytest.approx(expected, rel=1e-12)
+
+
 def test_nacp_is_its_formula():
     rng = np.random.default_rng(16)
     for n, rate, delta in zip(rng.integers(1, 10**6, 200), rng.random(200), rng.random(200), strict=True):
