@@ -1,7 +1,7 @@
 """What corrections are computed from, set by set; what guarantees declare; the models of inexact noise."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar
 
@@ -11,14 +11,15 @@ import pytest
 import nacp
 from nacp.coverage.curve import Curve
 from nacp.coverage.tally import Sample, Weights
-from nacp.guarantees import GUARANTEES, Guarantee, Problem
+from nacp.guarantees import GUARANTEES, Guarantee, Problem, pointwise
 from nacp.guarantees.base import Finding, find
 from nacp.guarantees.expected import _worst_case_of_classes
+from nacp.guarantees.pac import _bets
 from nacp.noise.base import RATE_STEP
 from nacp.points import open_rows
 from nacp.stats.bounds import chernoff
 from nacp.stats.tails import bernstein_excess
-from tests.guarantees.problems import NOISES, K, sample
+from tests.guarantees.problems import NOISES, K, sample, widest_oscillation
 
 COUNTS = np.array([30.0, 10, 25, 5, 20, 10])
 GROUPS = [np.array([2]), np.array([0, 3]), np.array([1, 4, 5])]
@@ -181,6 +182,25 @@ def test_an_interval_of_rates_is_tried_at_its_ends_or_covered_step_by_step(cover
         assert each.finding.threshold == max(rates[1:])
         assert each.finding.gap == 1 - min(rates[1:])
         assert each.curve.noise.rate == max(rates[1:])
+
+
+@pytest.mark.parametrize("step", [0.0, RATE_STEP])
+@pytest.mark.parametrize("radius", [0.0, 0.01])
+def test_no_bet_can_lose_more_than_99_percent_of_its_wealth(step, radius):
+    """The greatest loss is that of a point with the least share, where the noise is as much as it may be."""
+    alpha, noise = 0.1, nacp.UniformNoise(0.4) if step else NOISES["random"]
+    probs, _, labels = sample(200, noise)
+    points = Sample.of(open_rows(probs), labels, nacp.HPS())
+    curve = replace(Curve.of(points, noise), radius=radius, rate_step=step)
+    W = dense(noise)[1]
+    subsets = np.array(list(product([0, 1], repeat=K)))
+    shares, doubt = W @ subsets.T, radius * widest_oscillation(W)
+    target = 1 - alpha + step * alpha * (W[0, 0] - W[0, 1])
+    bets = _bets(pointwise.Test.of(curve, alpha, 0.05), 0.05)
+    loss = target + doubt - shares.min()
+    assert bets._target == pytest.approx(target)
+    assert bets._width == pytest.approx(shares.max() - (1 - alpha) + loss)
+    np.testing.assert_allclose(bets._most * loss / bets._width, 0.99)
 
 
 # The unit of the weights
