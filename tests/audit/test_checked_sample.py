@@ -38,6 +38,22 @@ def test_the_hits_that_are_needed_are_what_they_were(given, needed):
     assert hits_needed_inside(*given).tolist() == needed
 
 
+@pytest.mark.parametrize(
+    ("given", "needed", "total"),
+    [
+        (((24, 300), (300, 2500), (30, 250), 0.9, 0.1), [301, 301, 299, 294, 288, 281, 277], 7293),
+        (((60, 60), (800, 1000), (70, 100), 0.6, 0.05), [*[61] * 10, 47, 39, 37, 35, 33, 30], 3188),
+        (((8, 400), (40, 5000), (4, 500), 0.95, 0.05), [390, 389, 388], 3500),
+        (((30, 250), (1200, 2000), (50, 100), 0.7, 0.3), [*[251] * 5, 208, 175, 167], 6911),
+        (((16, 500), (0, 400), (0, 50), 0.8, 0.02), [419] * 5, 7123),
+    ],
+)
+def test_in_larger_audits_too(given, needed, total):
+    k = hits_needed_inside(*given)
+    assert k[::4].tolist() == needed
+    assert k.sum() == total
+
+
 def null_points(target, rng, number):
     """Values of p0, p1 and w with F just below the target; many at the corners, where tests go wrong."""
     found = []
