@@ -382,7 +382,7 @@ def test_points_without_a_probable_label_or_with_tied_scores_have_the_strata_of_
 @pytest.mark.parametrize("m", [20, 60, 400])
 def test_strata_are_of_use_if_they_save_12_percent_of_the_variance_and_have_six_points_each(m):
     found = set()
-    for outside, p0, p1, others in product([1, 3, 15, 30, 97], [0.3, 0.7], [0.9, 0.99], [20, 5000]):
+    for outside, p0, p1, others in product([1, 3, 15, 30, 97], [0.3, 0.7], [0.9, 0.99], [20, 150, 5000]):
         w, pilot = outside / 100, Pilot(-0.5, (outside, 100), (p0, p1))
         plain = w * p0 + (1 - w) * p1
         enough = min(w * m, (1 - w) * m, w * others, (1 - w) * others) >= 6 - 1e-9
@@ -399,3 +399,24 @@ def test_strata_may_hold_all_other_points():
     assert (np.diff(k) <= 0).all()
     assert (k[0], k[30]) == (13, 13)
     assert k[40] < 13
+
+
+def test_without_checked_points_in_a_stratum_the_test_never_passes():
+    for n0, n1 in ((0, 30), (30, 0), (0, 0)):
+        never = hits_needed_inside((n0, n1), (50, 200), (20, 90), 0.9, 0.1)
+        assert never.tolist() == [n1 + 1] * (n0 + 1)
+
+
+def test_of_scores_that_are_no_probabilities_the_pilot_counts_the_given_labels():
+    """They are right as often as the noise model says, and only then inside of the sets."""
+    rng = np.random.default_rng(0)
+    scores, labels = rng.random((1000, 5)), rng.integers(5, size=1000)
+    rows = open_rows(scores, probabilities=False)
+    sample = Sample.of(rows, labels, nacp.Precomputed())
+    checked = CheckedSample(sample, deal(1000, 5, np.arange(20), labels[:20], 0), UNIFORM)
+    pilot = checked.audit.pilot
+    own = np.sort(scores[pilot, labels[pilot]])
+    found, (right,) = checked.pilot(0.2), set(UNIFORM.diagonal)
+    target = right * (1 - 0.2) * len(own)
+    assert found.threshold == own[math.ceil(target) - 1]
+    assert found.outside == (len(own) - math.ceil(target), len(own))

@@ -439,6 +439,8 @@ def test_a_single_group_is_described_like_several():
 def test_the_table_says_which_groups_are_pooled_and_which_have_no_threshold():
     groups = np.repeat(["few", "less", "many"], [5, 4, 291])
     options = {"noise": 0.2, "alpha": 0.2, "groups": groups}
+    with pytest.raises(nacp.InputError, match=r'2 of 3 groups.*small="merge"'):
+        nacp.calibrate(PROBS, NOISY, **options)
     with pytest.warns(nacp.NoValidThresholdWarning):
         merged = nacp.calibrate(PROBS, NOISY, **options, small="merge")
     assert set(merged.pooled) == {"few", "less"}
@@ -451,3 +453,13 @@ def test_the_table_says_which_groups_are_pooled_and_which_have_no_threshold():
     for name, _, threshold, coverage in every.table():
         cal = every.groups[name]
         assert (threshold == "all labels") == (name != "many") == (coverage == cal.obstacle)
+
+
+def test_ten_points_are_enough_for_a_class_to_be_clustered():
+    rng = np.random.default_rng(0)
+    for counts, last in (([10, 30, 40], False), ([9, 30, 40], True)):
+        labels = np.repeat(np.arange(3), counts)
+        probs = rng.dirichlet(np.ones(3), size=len(labels)) + 2 * np.eye(3)[labels]
+        probs /= probs.sum(axis=1, keepdims=True)
+        found = nacp.cluster_classes(probs, labels, noise=None, clusters=1)
+        assert found == {0: 1 if last else 0, 1: 0, 2: 0}
