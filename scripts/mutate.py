@@ -1,13 +1,13 @@
 """Change the library one operator or constant at a time, and see whether the fast tests notice.
 
 First the fast tests run on a copy of the repository, with a record of which test executes which line, which
-takes some minutes. On each mutant run the tests that execute the changed line, one of each function first and
-the fastest first, for ten seconds at most, in a fork of a process that has imported NumPy and other packages,
-but not nacp. A mutant is killed if one of them fails or takes ten times as long as usual. A line that runs
-when its module is imported concerns all tests of the module. Messages of exceptions, annotations, decorators,
-abstract methods, ``strict=``, and constants that only set speed, memory or precision are not changed. The
-sample has the same share of the mutants of each argument. Survivors are printed as differences: a test is
-missing, or the change does not matter.
+takes some minutes. On each mutant run tests that execute the changed line, for twenty seconds at most: the
+fastest of twelve functions, those of the folder of tests that mirrors the module's, then others. They run in
+a fork of a process that has imported NumPy and other packages, but not nacp. A mutant is killed if one of them
+fails or takes ten times as long as usual. A line that runs when its module is imported concerns all tests of
+the module. Messages of exceptions, annotations, decorators, abstract methods, ``strict=``, and constants that
+only set speed, memory or precision are not changed. The sample has the same share of the mutants of each
+argument. Survivors are printed as differences: a test is missing, or the change does not matter.
 
     python scripts/mutate.py --sample 500 scores coverage guarantees stats groups audit calibrate.py
 """
@@ -41,7 +41,7 @@ from scipy.stats import binomtest
 
 ROOT = Path(__file__).parents[1]
 SLOWER, EXTRA, MEMORY = 10, 5, 8 * 2**30  # a test may take ten times as long as usual and 5 seconds
-FIRST, SECONDS = 12, 10  # so many tests run first, as most mutants need no others; then others, in 10 seconds
+FIRST, SECONDS = 12, 20  # so many tests run first, as most mutants need no others; then others, as long
 PACKAGES = "dask.array matplotlib.pyplot pandas pyarrow.parquet rich.console scipy.stats sklearn torch typer"
 _CHECKS = ("repr", "strict")  # named arguments that only matter for printing, or if nacp is wrong elsewhere
 # Constants that do not decide anything, as they are assigned, and what they set.
@@ -198,7 +198,7 @@ def settle(path: Path) -> int:
 
 
 def concerned(known: dict[str, Any], file: str, line: int) -> list[str]:
-    """Return the tests that execute a line, the fastest of each function first."""
+    """Return the tests that execute a line: the fastest of some functions, then those of its folder."""
     lines, taken = known["lines"].get(file, {}), known["taken"]
     found = {*lines.get(str(line), ())}
     if 0 in found:  # executed at import, by no test
@@ -208,7 +208,8 @@ def concerned(known: dict[str, Any], file: str, line: int) -> list[str]:
     for each in sorted(tests, key=taken.__getitem__):
         keys[each] = (rank[each.partition("[")[0]], taken[each])
         rank[each.partition("[")[0]] += 1
-    return sorted(keys, key=keys.__getitem__)
+    tests, own = sorted(keys, key=keys.__getitem__), f"tests/{Path(file).parent.name}/"
+    return tests[:FIRST] + sorted(tests[FIRST:], key=lambda each: not each.startswith(own))
 
 
 def verdict(tests: list[str], taken: dict[str, float]) -> str:

@@ -125,6 +125,8 @@ def test_guarantees_declare_what_is_proved():
         for name in DECLARED
     }
     assert found == DECLARED
+    for kind in GUARANTEES.values():
+        assert ("true label" in kind().promise(0.1)) == kind.promises_truth
     # Of a guarantee from outside nothing is assumed that it does not declare.
     assert {name for name in DECLARED if getattr(Guarantee, name)} == {
         "promises_truth",
