@@ -3,7 +3,7 @@
 First the fast tests run on a copy of the repository, with a record of which test executes which line, which
 takes some minutes. On each mutant run tests that execute the changed line, for twenty seconds at most: the
 fastest of twelve functions, those of the folder of tests that mirrors the module's, then others. They run in
-a fork of a process that has imported NumPy and other packages, but not nacp. A mutant is killed if one of them
+a fork of a process that has imported NumPy and other packages, but not nacp. A mutant is killed if a test
 fails or takes ten times as long as usual. A line that runs when its module is imported concerns all tests of
 the module. Messages of exceptions, annotations, decorators, abstract methods, ``strict=``, and constants that
 only set speed, memory or precision are not changed. The sample has the same share of the mutants of each

@@ -289,6 +289,10 @@ def test_few_checked_labels_say_how_many_are_needed():
     with pytest.warns(nacp.NoValidThresholdWarning, match="at least 22 are needed"):
         cal = nacp.calibrate(probs, noisy, clean=(np.arange(20), truth[:20]), alpha=0.1, delta=0.1)
     assert cal.threshold == np.inf
+    undecided = np.append(truth[:21].astype(object), "?")
+    with pytest.warns(nacp.NoValidThresholdWarning, match="no smaller sets pass the test") as told:
+        nacp.calibrate(probs, noisy, clean=(np.arange(22), undecided), alpha=0.1, delta=0.1)
+    assert "are needed" not in str(told[0].message)  # so many may be enough, with fewer misses
     with pytest.warns(nacp.NoValidThresholdWarning, match="9 are needed"):
         nacp.calibrate(probs, noisy, clean=([1, 2], truth[1:3]), guarantee="expected")
     own = nacp.Custom(lambda p: np.where(p > 0.9, 1 - p, np.inf))
@@ -395,10 +399,9 @@ def test_strata_are_of_use_if_they_save_12_percent_of_the_variance_and_have_six_
 
 def test_strata_may_hold_all_other_points():
     """If all of N points lie outside, the checked ones decide by their coverage outside."""
-    k = hits_needed_inside((40, 12), (200, 200), (30, 30), 0.9, 0.1)
+    k = hits_needed_inside((300, 40), (500, 500), (90, 90), 0.9, 0.1)
     assert (np.diff(k) <= 0).all()
-    assert (k[0], k[30]) == (13, 13)
-    assert k[40] < 13
+    assert k[[0, 277, 278, 290, 300]].tolist() == [41, 41, 37, 33, 30]
 
 
 def test_without_checked_points_in_a_stratum_the_test_never_passes():

@@ -203,6 +203,8 @@ def test_the_scores_that_labels_lack_are_named_with_their_share(never, said):
     assert -0.34 < share < -0.2  # of these labels there are none, so that the pairs alone count
     (sentence,) = against(curve, noise, 1.0, None)
     assert f"with a score {said} " in sentence
+    ends = [f"{end + 1:.4g}" for end in (found.low, found.high) if np.isfinite(end)]
+    assert f" {' to '.join(ends)} is estimated" in sentence
     assert (np.isneginf(found.low), np.isposinf(found.high)) == (never == 0, never == 2)
 
 

@@ -432,6 +432,7 @@ def test_a_single_group_is_described_like_several():
     for name in ("noise", "alpha", "k", "classes", "score", "warnings", "guarantee"):
         assert getattr(one, name) == getattr(cal, name)
     assert one.thresholds == {"a": cal.threshold}
+    assert len(one.predict_set(PROBS[:0], groups=[])) == 0
     ((name, points, threshold, coverage),) = one.table()
     assert (name, points, threshold, coverage) == ("a", "300", f"{cal.threshold:.6g}", f"{cal.estimate:.4f}")
 

@@ -341,6 +341,9 @@ def test_the_threshold_is_the_next_one_above_the_last_failure(n):
     grid = score.spec.thresholds[TESTED] + score.offset
     tested = score.spec.thresholds[test.cells] + score.offset
     assert curve.at(test.cells[:1], curve.clean) >= 1 - alpha
+    # Of thresholds with the same sets the largest is tested.
+    kept, held = TESTED[test.first :], [(curve.tally.cells <= cell).sum() for cell in TESTED[test.first :]]
+    np.testing.assert_array_equal(test.cells, kept[np.append(np.diff(held) > 0, True)])
     for failed in (-1, 0, 1, len(tested) // 2, len(tested) - 1):
         (found,) = FailsAt(place=failed).find([curve], [alpha], "last")
         above = grid[test.first :] if failed < 0 else grid[grid > tested[failed]]

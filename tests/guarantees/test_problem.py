@@ -13,7 +13,7 @@ from nacp.coverage.curve import Curve
 from nacp.coverage.tally import Sample, Weights
 from nacp.guarantees import GUARANTEES, Guarantee, Problem, pointwise
 from nacp.guarantees.base import Finding, find
-from nacp.guarantees.expected import _worst_case_of_classes
+from nacp.guarantees.expected import _too_few, _worst_case_of_classes
 from nacp.guarantees.pac import _bets
 from nacp.noise.base import RATE_STEP
 from nacp.points import open_rows
@@ -94,6 +94,25 @@ def test_the_worst_case_of_classes_rests_on_the_second_moments_of_the_labels(kin
         mass = (COUNTS @ W)[members].sum()
         expected = n / mass * excess + missed
         assert _worst_case_of_classes(problem(noise, members)) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", NOISES)
+def test_a_group_has_too_few_points_if_its_mass_is_less_than_two_standard_deviations(kind):
+    noise, said = NOISES[kind], set()
+    W = dense(noise)[1]
+    for members in GROUPS:
+        weights = W[:, members].sum(axis=1)
+        for share in np.linspace(0.0137, 1, 40):  # of the labels that are of the group
+            inside = np.isin(np.arange(K), members)
+            counts = 60.0 * np.where(inside, share / inside.sum(), (1 - share) / (~inside).sum())
+            mass, deviation = counts @ weights, math.sqrt(counts @ weights**2)
+            found = _too_few(Problem(0.2, 60, noise, noise.inverse(K), counts, members))
+            said.add(found is None)
+            assert (found is None) == (weights.min() >= 0 or mass >= 2 * deviation)
+            assert found is None or f"about {max(mass, 0):.3g} of the points" in found
+            assert found is None or f"({deviation:.3g} each)" in found
+    assert said == {False, True}
+    assert _too_few(problem(noise)) is None
 
 
 # What guarantees declare
