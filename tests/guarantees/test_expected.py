@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import binom
 
 import nacp
+from nacp.guarantees import expected
 from nacp.stats.tails import bernstein_excess, bounded_excess
 from tests.guarantees.problems import (
     NOISES,
@@ -292,3 +293,22 @@ def test_both_ends_of_an_interval_use_the_correction_of_the_upper_end():
     options = {"guarantee": WORST_CASE, "alpha": 0.2}
     interval, upper = (nacp.calibrate(probs, noisy, noise=noise, **options) for noise in (INTERVAL, 0.25))
     assert interval.correction == upper.correction
+
+
+@pytest.mark.parametrize(("alpha", "limit"), [(0.3, 3 / 400), (0.05, 0.005)])
+@pytest.mark.parametrize("part", [0.5, 1.0, 1.01, 1.3])
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_a_gap_above_3_in_n_or_a_tenth_of_alpha_leads_to_the_worst_case(monkeypatch, alpha, limit, part):
+    monkeypatch.setattr(expected, "_mean_gap", lambda curve, problem, target: part * limit)
+    probs, _, labels = sample(400, NOISES["uniform"])
+    options = {"noise": NOISES["uniform"], "alpha": alpha}
+    cal, worst = (
+        nacp.calibrate(probs, labels, guarantee=rule, **options) for rule in ("expected", WORST_CASE)
+    )
+    assert cal.gap == part * limit
+    if part <= 1:
+        assert cal.note is None
+        assert cal.threshold < worst.threshold
+    else:
+        assert cal.note.endswith("is not small, so the threshold is that of the worst case")
+        assert (cal.threshold, cal.correction) == (worst.threshold, worst.correction)
