@@ -46,9 +46,11 @@ def test_the_hits_that_are_needed_are_what_they_were(given, needed):
         (((8, 400), (40, 5000), (4, 500), 0.95, 0.05), [390, 389, 388], 3500),
         (((30, 250), (1200, 2000), (50, 100), 0.7, 0.3), [*[251] * 5, 208, 175, 167], 6911),
         (((16, 500), (0, 400), (0, 50), 0.8, 0.02), [419] * 5, 7123),
+        (((9, 11), (12, 25), (0, 0), 0.7, 0.15), [12, 12, 10], 113),  # without a pilot
+        (((5, 60), (30, 50), (0, 0), 0.6, 0.3), [61, 39], 312),
     ],
 )
-def test_in_larger_audits_too(given, needed, total):
+def test_in_other_audits_too(given, needed, total):
     k = hits_needed_inside(*given)
     assert k[::4].tolist() == needed
     assert k.sum() == total

@@ -113,6 +113,8 @@ def test_a_group_has_too_few_points_if_its_mass_is_less_than_two_standard_deviat
             assert found is None or f"({deviation:.3g} each)" in found
     assert said == {False, True}
     assert _too_few(problem(noise)) is None
+    exact = nacp.UniformNoise(0.0)  # without noise no weights cancel
+    assert _too_few(Problem(0.2, 60, exact, exact.inverse(K), np.ones(K), GROUPS[0])) is None
 
 
 # What guarantees declare
