@@ -464,3 +464,11 @@ def test_ten_points_are_enough_for_a_class_to_be_clustered():
         probs /= probs.sum(axis=1, keepdims=True)
         found = nacp.cluster_classes(probs, labels, noise=None, clusters=1)
         assert found == {0: 1 if last else 0, 1: 0, 2: 0}
+
+
+def test_a_class_without_a_threshold_says_how_many_labels_it_has():
+    with pytest.warns(nacp.NoValidThresholdWarning):
+        cal = nacp.calibrate(PROBS, NOISY, noise=0.2, alpha=0.1, by="class", small="all")
+    assert cal.infinite
+    for name in cal.infinite:
+        assert f"with {np.count_nonzero(name == NOISY)} labels no smaller sets" in cal.groups[name].obstacle
