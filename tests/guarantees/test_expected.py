@@ -312,3 +312,18 @@ def test_a_gap_above_3_in_n_or_a_tenth_of_alpha_leads_to_the_worst_case(monkeypa
     else:
         assert cal.note.endswith("is not small, so the threshold is that of the worst case")
         assert (cal.threshold, cal.correction) == (worst.threshold, worst.correction)
+
+
+def test_under_an_interval_of_rates_the_exact_threshold_is_that_of_the_stated_rate():
+    """All models of an interval of group noise have weights, and so tallies, of their own."""
+    groups = [0, 0, 0, 1, 1, 1]
+    noise = nacp.GroupNoise(groups, 0.3, interval=(0.25, 0.35))
+    probs, _, labels = sample(800, noise)
+    options = {"alpha": 0.3, "guarantee": "expected"}
+    cal, *known = (
+        nacp.calibrate(probs, labels, noise=each, **options)
+        for each in (noise, *(nacp.GroupNoise(groups, rate) for rate in (0.3, 0.25, 0.35)))
+    )
+    assert cal.threshold == pytest.approx(max(each.threshold for each in known[1:]))
+    sizes = [each.predict_set(probs).sizes.mean() for each in (cal, known[0])]
+    assert cal.price_of_doubt == pytest.approx(sizes[0] - sizes[1])
