@@ -351,6 +351,7 @@ def test_the_threshold_is_the_next_one_above_the_last_failure(n):
             assert found.threshold == math.inf
             too_many = "check the order of labels and rows, and whether the classifier is better than chance"
             assert (too_many in found.obstacle) == (n == 3000)
+            assert "points should do" in found.obstacle
             assert f"with {n:,} points no smaller sets pass" in found.obstacle
         else:
             assert found.threshold + score.offset == above[0]

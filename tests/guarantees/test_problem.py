@@ -237,3 +237,16 @@ def test_the_unit_of_weights_is_the_least_for_which_sums_cannot_overflow(kind, p
     rest = dense(NOISES[kind])[1] - np.diag(inverse.own)
     size = np.abs(rest).sum(axis=1).max() + np.abs(inverse.own).max()
     assert weights.unit == 2.0 ** (math.ceil(math.log2(size)) + math.log2(points) - 62)
+
+
+def test_findings_of_guarantees_with_a_delta_have_the_deviation_of_a_share():
+    probs, _, labels = sample(400, NOISES["uniform"])
+    points = Sample.of(open_rows(probs), labels, nacp.HPS())
+    curve, W = Curve.of(points, NOISES["uniform"], squares=True), dense(NOISES["uniform"])[1]
+    for kind in GUARANTEES.values():
+        guarantee = kind()
+        (found,) = guarantee.find([curve], [0.4], "last", points)
+        assert (found.deviation is None) == (guarantee.delta is None)
+        if guarantee.delta is not None:
+            shares = (W[labels] * (-probs <= found.threshold)).sum(axis=1)
+            assert found.deviation == pytest.approx(shares.std(), rel=0.01)
