@@ -1,12 +1,13 @@
 """Change the library one operator or constant at a time, and see whether the fast tests notice.
 
 First the fast tests run on a copy of the repository, with a record of which test executes which line, which
-takes some minutes. On each mutant run the tests that execute the changed line, one of each function first and
-the fastest first, for ten seconds at most, in a fork of a process that has imported NumPy and other packages,
-but not nacp. A mutant is killed if one of them fails or takes ten times as long as usual. A line that runs
-when its module is imported concerns all tests of the module. Messages of exceptions, annotations, decorators
-and ``strict=`` are not changed. The sample has the same share of the mutants of each argument. Survivors are
-printed as differences: a test is missing, or the change does not matter.
+takes some minutes. On each mutant run tests that execute the changed line, for twenty seconds at most: the
+fastest of twelve functions, those of the folder of tests that mirrors the module's, then others. They run in
+a fork of a process that has imported NumPy and other packages, but not nacp. A mutant is killed if a test
+fails or takes ten times as long as usual. A line that runs when its module is imported concerns all tests of
+the module. Messages of exceptions, annotations, decorators, abstract methods, ``strict=``, and constants that
+only set speed, memory or precision are not changed. The sample has the same share of the mutants of each
+argument. Survivors are printed as differences: a test is missing, or the change does not matter.
 
     python scripts/mutate.py --sample 500 scores coverage guarantees stats groups audit calibrate.py
 """
@@ -40,9 +41,23 @@ from scipy.stats import binomtest
 
 ROOT = Path(__file__).parents[1]
 SLOWER, EXTRA, MEMORY = 10, 5, 8 * 2**30  # a test may take ten times as long as usual and 5 seconds
-FIRST, SECONDS = 12, 10  # so many tests run first, as most mutants need no others; then others, in 10 seconds
+FIRST, SECONDS = 12, 20  # so many tests run first, as most mutants need no others; then others, as long
 PACKAGES = "dask.array matplotlib.pyplot pandas pyarrow.parquet rich.console scipy.stats sklearn torch typer"
 _CHECKS = ("repr", "strict")  # named arguments that only matter for printing, or if nacp is wrong elsewhere
+# Constants that do not decide anything, as they are assigned, and what they set.
+TUNING = {
+    "_ROWS, _PRODUCT_MAX": "speed: blocks of cells (stats/strata.py)",
+    "_SLACK, _MOST_CELLS, _SHARES": "precision: the number of cells (stats/strata.py)",
+    "_CLOSE": "precision: the cutoff (stats/strata.py)",
+    "_STEPS, _DEVIATIONS": "precision: the steps of an integral (stats/tails.py)",
+    "_HALVINGS": "precision: the steps of a bisection (stats/tails.py)",
+    "_CHUNK": "memory: numbers that are processed together (stats/alarm.py)",
+    "_TABLE_SIZE_MAX": "memory: which weights are tabulated (coverage/tally.py)",
+    "_BATCH_SHARES": "memory: shares in one batch (guarantees/pac.py)",
+    "_BATCH_ROWS_MIN": "speed: rows in one batch (guarantees/pac.py)",
+    "_COUNTED": "memory: whether a histogram is counted in one pass (groups/class_curve.py)",
+    "_SAMPLED": "precision: points that determine a standard deviation (guarantees/base.py)",
+}
 _PAIRS = "Add Sub, Mult Div, Lt LtE, Gt GtE, Eq NotEq, Is IsNot, In NotIn, And Or, BitAnd BitOr"
 OTHER: dict[type[ast.AST], type[ast.AST]] = {ast.Pow: ast.Mult, ast.FloorDiv: ast.Div}
 for one, other in map(str.split, _PAIRS.split(",")):
@@ -51,7 +66,10 @@ for one, other in map(str.split, _PAIRS.split(",")):
 
 def sites(tree: ast.AST) -> Iterator[tuple[Any, str]]:
     """Yield the nodes that can be changed, in order, with the field that changes."""
-    if isinstance(tree, ast.Raise) or "overload" in map(ast.unparse, getattr(tree, "decorator_list", ())):
+    decorators = {*map(ast.unparse, getattr(tree, "decorator_list", ()))}
+    if isinstance(tree, ast.Raise) or decorators & {"overload", "abstractmethod"}:
+        return
+    if isinstance(tree, ast.Assign) and ast.unparse(tree.targets[0]).strip("()") in TUNING:
         return
     for name, value in ast.iter_fields(tree):
         if name in ("annotation", "returns", "decorator_list") or getattr(tree, "arg", "") in _CHECKS:
@@ -180,7 +198,7 @@ def settle(path: Path) -> int:
 
 
 def concerned(known: dict[str, Any], file: str, line: int) -> list[str]:
-    """Return the tests that execute a line, the fastest of each function first."""
+    """Return the tests that execute a line: the fastest of some functions, then those of its folder."""
     lines, taken = known["lines"].get(file, {}), known["taken"]
     found = {*lines.get(str(line), ())}
     if 0 in found:  # executed at import, by no test
@@ -190,7 +208,8 @@ def concerned(known: dict[str, Any], file: str, line: int) -> list[str]:
     for each in sorted(tests, key=taken.__getitem__):
         keys[each] = (rank[each.partition("[")[0]], taken[each])
         rank[each.partition("[")[0]] += 1
-    return sorted(keys, key=keys.__getitem__)
+    tests, own = sorted(keys, key=keys.__getitem__), f"tests/{Path(file).parent.name}/"
+    return tests[:FIRST] + sorted(tests[FIRST:], key=lambda each: not each.startswith(own))
 
 
 def verdict(tests: list[str], taken: dict[str, float]) -> str:
@@ -244,6 +263,8 @@ def main() -> None:
             in_fork(3600, settle, known_file)
         gc.freeze()  # forks need not look at what was imported
         known, found = json.loads(known_file.read_text()), Counter[str]()
+        if not known["taken"]:
+            sys.exit("no fast test passes on the unchanged code, so that no mutant can be tried")
         for file, number in sample(options.modules, options.sample, options.seed):
             text, compiled = file.read_text(), Path(cache_from_source(file))
             before, after, line = mutant(text, number)

@@ -134,3 +134,14 @@ def test_rows_on_a_device_have_the_same_strata(points):
             there = nacp.choose_audit(torch.from_numpy(probs), noisy, budget=80, score=score)
         assert np.array_equal(there.rows, plan.rows)
         assert there.to_dict() == plan.to_dict()
+
+
+def test_a_group_without_checked_labels_has_sets_of_all_labels(points):
+    probs, truth, noisy = points[:3]
+    groups = np.where(np.arange(len(probs)) < 50, "unchecked", "checked")
+    rows = np.arange(50, 300)
+    with pytest.warns(nacp.NoValidThresholdWarning, match="none of its labels were checked"):
+        cal = nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), groups=groups, small="all", alpha=0.2)
+    found = cal.groups["unchecked"]
+    assert (found.threshold, found.estimate, found.checked) == (np.inf, 1.0, 0)
+    assert cal.groups["checked"].threshold < np.inf

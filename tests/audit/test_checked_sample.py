@@ -2,16 +2,17 @@
 
 import math
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 import nacp
-from nacp.audit.checked_sample import CheckedSample, deal, pilot_size
+from nacp.audit.checked_sample import CheckedSample, Pilot, _worthwhile, deal, pilot_size
 from nacp.coverage.tally import Sample
 from nacp.points import open_rows
-from nacp.stats.strata import _Strata, hits_needed_inside
+from nacp.stats.strata import _Strata, hits_needed_inside, strata_variance
 from tests.audit.simulation import assert_seldom_short, coverage_of, points, posterior_of, samples
 
 
@@ -35,6 +36,24 @@ def test_the_hits_that_are_needed_are_what_they_were(given, needed):
     """The proof leaves the division into cells and bins open, which decides how sharp the test is."""
     needed = needed if isinstance(needed, list) else [*map(int, needed.split()), *[51] * 5]
     assert hits_needed_inside(*given).tolist() == needed
+
+
+@pytest.mark.parametrize(
+    ("given", "needed", "total"),
+    [
+        (((24, 300), (300, 2500), (30, 250), 0.9, 0.1), [301, 301, 299, 294, 288, 281, 277], 7293),
+        (((60, 60), (800, 1000), (70, 100), 0.6, 0.05), [*[61] * 10, 47, 39, 37, 35, 33, 30], 3188),
+        (((8, 400), (40, 5000), (4, 500), 0.95, 0.05), [390, 389, 388], 3500),
+        (((30, 250), (1200, 2000), (50, 100), 0.7, 0.3), [*[251] * 5, 208, 175, 167], 6911),
+        (((16, 500), (0, 400), (0, 50), 0.8, 0.02), [419] * 5, 7123),
+        (((9, 11), (12, 25), (0, 0), 0.7, 0.15), [12, 12, 10], 113),  # without a pilot
+        (((5, 60), (30, 50), (0, 0), 0.6, 0.3), [61, 39], 312),
+    ],
+)
+def test_in_other_audits_too(given, needed, total):
+    k = hits_needed_inside(*given)
+    assert k[::4].tolist() == needed
+    assert k.sum() == total
 
 
 def null_points(target, rng, number):
@@ -272,6 +291,10 @@ def test_few_checked_labels_say_how_many_are_needed():
     with pytest.warns(nacp.NoValidThresholdWarning, match="at least 22 are needed"):
         cal = nacp.calibrate(probs, noisy, clean=(np.arange(20), truth[:20]), alpha=0.1, delta=0.1)
     assert cal.threshold == np.inf
+    undecided = np.append(truth[:21].astype(object), "?")
+    with pytest.warns(nacp.NoValidThresholdWarning, match="no smaller sets pass the test") as told:
+        nacp.calibrate(probs, noisy, clean=(np.arange(22), undecided), alpha=0.1, delta=0.1)
+    assert "are needed" not in str(told[0].message)  # so many may be enough, with fewer misses
     with pytest.warns(nacp.NoValidThresholdWarning, match="9 are needed"):
         nacp.calibrate(probs, noisy, clean=([1, 2], truth[1:3]), guarantee="expected")
     own = nacp.Custom(lambda p: np.where(p > 0.9, 1 - p, np.inf))
@@ -343,3 +366,62 @@ def test_strata_do_not_depend_on_what_the_checkers_found():
     for each in others:
         assert np.array_equal(each.outside, first.outside)
         assert each[1:] == first[1:]
+
+
+def test_points_without_a_probable_label_or_with_tied_scores_have_the_strata_of_the_definition():
+    """Posterior probabilities are divided by their sum; where all are 0, each label has the same."""
+    probs = np.array([[0.5, 0.3, 0.2, 0.0], [0.3, 0.3, 0.3, 0.1], [0.0, 0.6, 0.4, 0.0], [0.1, 0.2, 0.3, 0.4]])
+    rows, labels = np.tile(probs, (50, 1)), np.repeat(np.arange(4), 50)
+    sample = Sample.of(open_rows(rows), labels, nacp.HPS())
+    for noise in (nacp.UniformNoise(0.0), nacp.UniformNoise(0.3)):
+        P = noise.matrix(4)
+        checked = CheckedSample(sample, deal(200, 4, np.arange(20), labels[:20], 0), P)
+        joint = rows * P.dense()[:, labels].T
+        total = joint.sum(axis=1, keepdims=True)
+        posterior = np.where(total > 0, joint / np.where(total > 0, total, 1), 1 / 4)
+        thresholds = [-0.5, -0.4, -0.3, -0.2, -0.1, 0.0]
+        for each, found in zip(thresholds, checked.outside(thresholds), strict=True):
+            inside = (posterior * (-rows <= each)).sum(axis=1)
+            np.testing.assert_array_equal(found, inside < 0.8 - 1e-9)
+
+
+@pytest.mark.parametrize("m", [20, 60, 400])
+def test_strata_are_of_use_if_they_save_12_percent_of_the_variance_and_have_six_points_each(m):
+    found = set()
+    for outside, p0, p1, others in product([1, 3, 15, 30, 97], [0.3, 0.7], [0.9, 0.99], [20, 150, 5000]):
+        w, pilot = outside / 100, Pilot(-0.5, (outside, 100), (p0, p1))
+        plain = w * p0 + (1 - w) * p1
+        enough = min(w * m, (1 - w) * m, w * others, (1 - w) * others) >= 6 - 1e-9
+        variance = strata_variance(w, p0, p1, w * m, (1 - w) * m, others)
+        useful = bool(enough and plain * (1 - plain) / m >= 1.12 * variance)
+        assert _worthwhile(pilot, m, others) == useful
+        found.add(useful)
+    assert found == {False, True}
+
+
+def test_strata_may_hold_all_other_points():
+    """If all of N points lie outside, the checked ones decide by their coverage outside."""
+    k = hits_needed_inside((300, 40), (500, 500), (90, 90), 0.9, 0.1)
+    assert (np.diff(k) <= 0).all()
+    assert k[[0, 277, 278, 290, 300]].tolist() == [41, 41, 37, 33, 30]
+
+
+def test_without_checked_points_in_a_stratum_the_test_never_passes():
+    for n0, n1 in ((0, 30), (30, 0), (0, 0)):
+        never = hits_needed_inside((n0, n1), (50, 200), (20, 90), 0.9, 0.1)
+        assert never.tolist() == [n1 + 1] * (n0 + 1)
+
+
+def test_of_scores_that_are_no_probabilities_the_pilot_counts_the_given_labels():
+    """They are right as often as the noise model says, and only then inside of the sets."""
+    rng = np.random.default_rng(0)
+    scores, labels = rng.random((1000, 5)), rng.integers(5, size=1000)
+    rows = open_rows(scores, probabilities=False)
+    sample = Sample.of(rows, labels, nacp.Precomputed())
+    checked = CheckedSample(sample, deal(1000, 5, np.arange(20), labels[:20], 0), UNIFORM)
+    pilot = checked.audit.pilot
+    own = np.sort(scores[pilot, labels[pilot]])
+    found, (right,) = checked.pilot(0.2), set(UNIFORM.diagonal)
+    target = right * (1 - 0.2) * len(own)
+    assert found.threshold == own[math.ceil(target) - 1]
+    assert found.outside == (len(own) - math.ceil(target), len(own))

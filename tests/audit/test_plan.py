@@ -87,7 +87,13 @@ def test_wrong_plans_get_one_clear_sentence():
             ((probs, noisy), {"clean": (strange, truth[strange])}, "which the audit did not choose"),
             ((probs, noisy), {"clean": (inside, truth[inside])}, "no label of a point that lies outside"),
         ],
-        "guarantee": [((probs, noisy), {"clean": clean, "guarantee": "expected"}, "picked at random")],
+        "guarantee": [
+            (
+                (probs, noisy),
+                {"clean": clean, "guarantee": "expected"},
+                r'picked at random; use "(pac|none)" or "(pac|none)"$',
+            )
+        ],
         "score": [((probs, noisy), {"clean": clean, "score": "aps"}, "for which the audit was chosen")],
         "labels": [((probs, None), {"clean": clean}, "is None")],
     }
@@ -109,6 +115,7 @@ def test_a_plan_without_points_outside_is_a_random_audit():
     labels = np.zeros(600, dtype=int)
     plan = nacp.choose_audit(probs, labels, budget=100)
     assert not plan.outside.any()
+    assert (plan.counts, plan.native_threshold, plan.stops) == ((0, 0), math.inf, (100,))
     clean = (plan.rows, labels[plan.rows])
     cal = nacp.calibrate(probs, labels, clean=clean, audit=plan)
     assert cal.threshold == nacp.calibrate(probs, None, clean=clean).threshold
@@ -214,3 +221,13 @@ def test_an_audit_without_looks_says_that_there_was_no_look_before():
     for rows, audit in ((np.arange(200), None), (plan.rows, plan), (plan.rows[:50], plan)):
         cal = nacp.calibrate(probs, noisy, clean=(rows, truth[rows]), alpha=0.2, audit=audit)
         assert "no earlier look at fewer checked labels decided to check more" in cal.assumptions
+
+
+def test_ten_rows_are_enough_for_a_plan_with_a_pilot_of_one():
+    probs, _, noisy = points(10, 4, 2)
+    plan = nacp.choose_audit(probs, noisy, budget=5)
+    assert (plan.pilot, len(plan)) == (1, 5)
+    with pytest.raises(nacp.InputError, match="at most 9 for 10 points, of which 1 are the pilot; found 10"):
+        nacp.choose_audit(probs, noisy, budget=10)
+    with pytest.raises(nacp.InputError, match="must have 10 rows or more to choose from; found 9"):
+        nacp.choose_audit(probs[:9], noisy[:9], budget=5)

@@ -9,6 +9,11 @@ from typer.testing import CliRunner
 
 import nacp
 from nacp.cli import app
+from nacp.coverage.agreement import unrelated
+from nacp.coverage.contradiction import against, contradiction
+from nacp.coverage.curve import Curve
+from nacp.coverage.tally import Sample
+from nacp.points import open_rows
 
 K = 20
 
@@ -178,3 +183,55 @@ def test_labels_in_another_order_than_the_rows_are_noticed(k):
     with pytest.warns(nacp.NoiseModelWarning, match="no better than labels in random order"):
         shuffled = nacp.calibrate(probs, rng.permutation(noisy), noise=None)
     assert "check that labels and rows are in the same order" in str(shuffled).replace("\n", " ")
+
+
+@pytest.mark.parametrize(("never", "said"), [(0, "up to"), (1, "from"), (2, "above")])
+def test_the_scores_that_labels_lack_are_named_with_their_share(never, said):
+    """Labels are never the most, the second or the least probable one, which half of random labels forbid."""
+    rng, n = np.random.default_rng(never), 1500
+    probs = np.array([0.6, 0.3, 0.1]) + rng.uniform(-0.02, 0.02, size=(n, 3))
+    labels, order = rng.choice([rank for rank in range(3) if rank != never], n), rng.random((n, 3)).argsort()
+    probs, labels = np.take_along_axis(probs, order, axis=1), order.argsort()[np.arange(n), labels]
+    probs /= probs.sum(axis=1, keepdims=True)
+    noise = nacp.UniformNoise(0.5)
+    curve = Curve.of(Sample.of(open_rows(probs), labels, nacp.HPS()), noise)
+    found = contradiction(curve)
+    within = (-probs > found.low) & (-probs <= found.high)
+    share = (np.linalg.inv(noise.matrix(3).dense())[labels] * within).sum() / n
+    assert found.label is None
+    assert found.share == pytest.approx(share, abs=1e-9)
+    assert -0.34 < share < -0.2  # of these labels there are none, so that the pairs alone count
+    (sentence,) = against(curve, noise, 1.0, None)
+    assert f"with a score {said} " in sentence
+    ends = [f"{end + 1:.4g}" for end in (found.low, found.high) if np.isfinite(end)]
+    assert f" {' to '.join(ends)} is estimated" in sentence
+    assert (np.isneginf(found.low), np.isposinf(found.high)) == (never == 0, never == 2)
+
+
+def test_labels_are_unrelated_up_to_three_standard_deviations_over_all_permutations():
+    rng, n, found = np.random.default_rng(0), 120, []
+    probs = rng.dirichlet(np.ones(4), size=n)
+    best = probs.argmax(axis=1)
+    for good in range(0, 61, 2):
+        labels = np.concatenate([best[:good], rng.permutation(best[good:])])
+        each = probs[:, labels]  # of row i and the label of row j
+        apart = each - each.mean(axis=1, keepdims=True) - each.mean(axis=0) + each.mean()
+        z = (np.trace(each) - n * each.mean()) / np.sqrt((apart**2).sum() / (n - 1))
+        if abs(z - 3) > 1e-6:
+            found.append(z <= 3)
+            assert unrelated(Sample.of(open_rows(probs), labels, nacp.HPS())) == found[-1]
+    assert 5 < sum(found) < len(found) - 5
+    for few in (99, 100):  # fewer than 100 are not compared
+        sample = Sample.of(open_rows(probs[:few]), best[few - 1 :: -1].copy()[:few], nacp.HPS())
+        assert unrelated(sample) == (few == 100)
+
+
+def test_tallies_are_equal_if_all_of_their_counts_are():
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), size=8)
+    one, other = (
+        Curve.of(Sample.of(open_rows(probs), np.array(labels), nacp.HPS()), nacp.UniformNoise(0.2)).tally
+        for labels in ([0, 1, 2, 0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2, 0, 2])
+    )
+    assert one == one + other - other
+    assert one != other
+    assert one != 5

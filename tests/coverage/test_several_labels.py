@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import nacp
+from nacp.coverage.curve import Curve
+from nacp.coverage.tally import Sample
+from nacp.points import open_rows
 from tests import oracle
 from tests.problems import NOISES, dyadic_rows
 
@@ -175,3 +178,11 @@ def test_expected_keeps_its_promise_with_several_labels():
     found = thresholds("averaged", "expected")
     error = 3 * np.std(found) / math.sqrt(RUNS)
     assert 1 - ALPHA - error < np.mean(found) < 1 - ALPHA + 0.01 + error, "and costs about 1/n"
+
+
+def test_several_labels_of_a_point_count_as_one_point():
+    labels = np.array([[0, 1, -1], [2, -1, -1], [0, 0, 1], [1, 2, 0]])
+    rows, noise = open_rows(np.full((4, 3), 1 / 3)), nacp.UniformNoise(0.2)
+    curve = Curve.of(Sample.of(rows, *noise.spread(labels)[:1], nacp.HPS(), noise.spread(labels)[1]), noise)
+    expected = [1 / 2 + 2 / 3 + 1 / 3, 1 / 2 + 1 / 3 + 1 / 3, 1 + 1 / 3]
+    np.testing.assert_allclose(curve.counts, expected, atol=1e-8)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import binomtest
 
 import nacp
+from nacp.groups.noisy_coverage import _fieller
 from nacp.noise import as_noise
 from nacp.paper import twins
 
@@ -80,3 +81,40 @@ def test_intervals_from_noisy_labels_hold_the_coverage(noise, per_class):
     # They are approximate, and wider than need be where labels are few.
     assert hits / (runs * K) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / (runs * K))
     assert (found.high - found.low).mean() < 4.5 / np.sqrt(per_class)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_an_interval_of_a_ratio_holds_all_ratios_that_the_residuals_allow(scale):
+    """In whatever unit the weights are; if the total may be 0, that is all of [0, 1]."""
+    rng, c, kinds = np.random.default_rng(0), np.linspace(0, 1, 4001), set()
+    for _ in range(60):
+        w = rng.normal(rng.choice([0.3, 1.0, 2.0]), 1, size=12)
+        v = w * (rng.random(12) < rng.choice([0.1, 0.5, 0.9]))
+        sums = (v.sum(), w.sum()), ((v**2).sum(), (v * w).sum(), (w**2).sum())
+        linear, squares = ([np.array([each * scale**power]) for each in sums[power - 1]] for power in (1, 2))
+        (low,), (high,) = _fieller(*linear, *squares, 1.5**2)
+        assert 0 <= low <= high <= 1
+        if w.sum() ** 2 <= 1.5**2 * (w**2).sum():
+            assert (low, high) == (0, 1)
+            kinds.add("unknown")
+            continue
+        residual = v[:, None] - w[:, None] * c
+        allowed = c[residual.sum(axis=0) ** 2 <= 1.5**2 * (residual**2).sum(axis=0)]
+        if len(allowed):
+            assert (low, high) == pytest.approx((allowed[0], allowed[-1]), abs=5e-4)
+            kinds.add("known")
+    assert kinds == {"known", "unknown"}
+
+
+def test_a_class_without_points_has_no_coverage_and_an_interval_of_all_shares():
+    """Also where the matrix is known up to a radius, which is divided by the number of points."""
+    labels = np.array([0, 1, 0, 0, 0, 0])
+    sets = nacp.calibrate(np.eye(3), np.arange(3), noise=None, alpha=0.5).predict_set(np.eye(3)[labels])
+    exact, found = (
+        nacp.coverage_by_class(sets, labels, noise=nacp.MatrixNoise(np.eye(3), radius=radius))
+        for radius in (0.0, 0.001)
+    )
+    np.testing.assert_array_equal(found.coverage, [1, 1, np.nan])
+    assert (found.low[2], found.high[2]) == (0, 1)
+    assert (found.high == 1).all()
+    assert 0 < found.low[0] < exact.low[0]

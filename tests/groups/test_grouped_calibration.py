@@ -421,3 +421,54 @@ def test_classes_of_equal_scores_are_one_cluster(scores):
         probs += (1 - probs.sum(axis=1, keepdims=True)) / 10
     groups = nacp.cluster_classes(probs, truth, noise=None, clusters=4)
     assert list(groups.values()) == ([0] * 10 if scores == "equal" else [0] * 5 + [1] * 5)
+
+
+def test_a_single_group_is_described_like_several():
+    noise = nacp.UniformNoise(0.2)
+    names = np.array(list("ABCDEFGHIJ"))
+    options = {"noise": noise, "alpha": 0.2, "classes": names.tolist()}
+    one = nacp.calibrate(PROBS, names[NOISY], groups=["a"] * 300, **options)
+    cal = nacp.calibrate(PROBS, names[NOISY], **options)
+    for name in ("noise", "alpha", "k", "classes", "score", "warnings", "guarantee"):
+        assert getattr(one, name) == getattr(cal, name)
+    assert one.thresholds == {"a": cal.threshold}
+    assert len(one.predict_set(PROBS[:0], groups=[])) == 0
+    ((name, points, threshold, coverage),) = one.table()
+    assert (name, points, threshold, coverage) == ("a", "300", f"{cal.threshold:.6g}", f"{cal.estimate:.4f}")
+
+
+def test_the_table_says_which_groups_are_pooled_and_which_have_no_threshold():
+    groups = np.repeat(["few", "less", "many"], [5, 4, 291])
+    options = {"noise": 0.2, "alpha": 0.2, "groups": groups}
+    with pytest.raises(nacp.InputError, match=r'2 of 3 groups.*small="merge"'):
+        nacp.calibrate(PROBS, NOISY, **options)
+    with pytest.warns(nacp.NoValidThresholdWarning):
+        merged = nacp.calibrate(PROBS, NOISY, **options, small="merge")
+    assert set(merged.pooled) == {"few", "less"}
+    names = [row[0] for row in merged.table()]
+    assert names == [
+        f"{name} (pooled)" if name in merged.pooled else name for name in ("few", "less", "many")
+    ]
+    with pytest.warns(nacp.NoValidThresholdWarning):
+        every = nacp.calibrate(PROBS, NOISY, **options, small="all")
+    for name, _, threshold, coverage in every.table():
+        cal = every.groups[name]
+        assert (threshold == "all labels") == (name != "many") == (coverage == cal.obstacle)
+
+
+def test_ten_points_are_enough_for_a_class_to_be_clustered():
+    rng = np.random.default_rng(0)
+    for counts, last in (([10, 30, 40], False), ([9, 30, 40], True)):
+        labels = np.repeat(np.arange(3), counts)
+        probs = rng.dirichlet(np.ones(3), size=len(labels)) + 2 * np.eye(3)[labels]
+        probs /= probs.sum(axis=1, keepdims=True)
+        found = nacp.cluster_classes(probs, labels, noise=None, clusters=1)
+        assert found == {0: 1 if last else 0, 1: 0, 2: 0}
+
+
+def test_a_class_without_a_threshold_says_how_many_labels_it_has():
+    with pytest.warns(nacp.NoValidThresholdWarning):
+        cal = nacp.calibrate(PROBS, NOISY, noise=0.2, alpha=0.1, by="class", small="all")
+    assert cal.infinite
+    for name in cal.infinite:
+        assert f"with {np.count_nonzero(name == NOISY)} labels no smaller sets" in cal.groups[name].obstacle

@@ -29,7 +29,7 @@ def test_acnl_and_crcp_are_their_formulas_for_any_priors_and_noise(k):
             assert crcp_correction(n, W, noisy) == pytest.approx(oracle.crcp_correction(n, P, rho), rel=1e-12)
 
 
-@pytest.mark.parametrize("least", [1, 2, 50])
+@pytest.mark.parametrize("least", [1, 2, 50, 10**6])
 def test_acnl_of_a_class_is_the_formula_of_the_paper(least):
     true, noisy, noise = np.array([0.7, 0.3]), np.array([0.66, 0.34]), nacp.UniformNoise(0.2)
     W, k = noise.inverse(2), 2
@@ -53,6 +53,18 @@ def test_calibrate_uses_the_realised_counts_and_the_given_priors(k):
         crcp = nacp.calibrate(**options, guarantee=nacp.CRCP(rho)).correction
         assert acnl == pytest.approx(oracle.acnl_correction(n, least, P, rho), rel=1e-12)
         assert crcp == pytest.approx(oracle.crcp_excess(0.1, n, P, rho), rel=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_without_noise_the_given_priors_are_those_of_the_labels():
+    rho, labels = np.array([0.7, 0.3]), np.repeat([0, 1], [30, 10])
+    probs = np.random.default_rng(0).dirichlet(np.ones(2), size=40)
+    for guarantee, expected in (
+        (nacp.ACNL(rho), oracle.acnl_correction(40, 10, oracle.identity(2), rho)),
+        (nacp.CRCP(rho), oracle.crcp_excess(0.1, 40, oracle.identity(2), rho)),
+    ):
+        cal = nacp.calibrate(probs, labels, noise=None, guarantee=guarantee)
+        assert cal.correction == pytest.approx(expected, rel=1e-12)
 
 
 def test_nacp_is_its_formula():

@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import binom
 
 import nacp
+from nacp.guarantees import expected
 from nacp.stats.tails import bernstein_excess, bounded_excess
 from tests.guarantees.problems import (
     NOISES,
@@ -292,3 +293,37 @@ def test_both_ends_of_an_interval_use_the_correction_of_the_upper_end():
     options = {"guarantee": WORST_CASE, "alpha": 0.2}
     interval, upper = (nacp.calibrate(probs, noisy, noise=noise, **options) for noise in (INTERVAL, 0.25))
     assert interval.correction == upper.correction
+
+
+@pytest.mark.parametrize(("alpha", "limit"), [(0.3, 3 / 400), (0.05, 0.005)])
+@pytest.mark.parametrize("part", [0.5, 1.0, 1.01, 1.3])
+@pytest.mark.filterwarnings("ignore::nacp.NoValidThresholdWarning")
+def test_a_gap_above_3_in_n_or_a_tenth_of_alpha_leads_to_the_worst_case(monkeypatch, alpha, limit, part):
+    monkeypatch.setattr(expected, "_mean_gap", lambda curve, problem, target: part * limit)
+    probs, _, labels = sample(400, NOISES["uniform"])
+    options = {"noise": NOISES["uniform"], "alpha": alpha}
+    cal, worst = (
+        nacp.calibrate(probs, labels, guarantee=rule, **options) for rule in ("expected", WORST_CASE)
+    )
+    assert cal.gap == part * limit
+    if part <= 1:
+        assert cal.note is None
+        assert cal.threshold < worst.threshold
+    else:
+        assert cal.note.endswith("is not small, so the threshold is that of the worst case")
+        assert (cal.threshold, cal.correction) == (worst.threshold, worst.correction)
+
+
+def test_under_an_interval_of_rates_the_exact_threshold_is_that_of_the_stated_rate():
+    """All models of an interval of group noise have weights, and so tallies, of their own."""
+    groups = [0, 0, 0, 1, 1, 1]
+    noise = nacp.GroupNoise(groups, 0.3, interval=(0.25, 0.35))
+    probs, _, labels = sample(800, noise)
+    options = {"alpha": 0.3, "guarantee": "expected"}
+    cal, *known = (
+        nacp.calibrate(probs, labels, noise=each, **options)
+        for each in (noise, *(nacp.GroupNoise(groups, rate) for rate in (0.3, 0.25, 0.35)))
+    )
+    assert cal.threshold == pytest.approx(max(each.threshold for each in known[1:]))
+    sizes = [each.predict_set(probs).sizes.mean() for each in (cal, known[0])]
+    assert cal.price_of_doubt == pytest.approx(sizes[0] - sizes[1])

@@ -3,7 +3,9 @@
 import itertools
 import math
 import warnings
+from dataclasses import dataclass
 from statistics import NormalDist
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,8 +13,12 @@ from scipy.stats import binom, norm
 
 import nacp
 from nacp import engine
+from nacp.coverage.curve import Curve
 from nacp.coverage.grid import COARSE, TESTED
-from nacp.guarantees import Problem
+from nacp.coverage.tally import Sample
+from nacp.guarantees import Problem, pointwise
+from nacp.guarantees.pointwise import PointwiseTest
+from nacp.points import open_rows
 from nacp.stats.betting import Bets
 from nacp.stats.bounds import floor
 from tests.guarantees.problems import (
@@ -313,3 +319,43 @@ def test_a_calibration_reports_how_near_its_limit_the_promise_is():
     assert math.isnan(tiny.tightness)
     with pytest.raises(ValueError, match="no delta"):
         nacp.calibrate(probs, labels, noise=0.2, guarantee="none").floor  # noqa: B018  (a property)
+
+
+@dataclass(frozen=True)
+class FailsAt(PointwiseTest):
+    """A test that fails at one of its thresholds, and perhaps at smaller ones."""
+
+    place: int = -1
+    name: ClassVar[str] = "fails"
+
+    def failures(self, tests, sample, seed):
+        return [self.place] * len(tests)
+
+
+@pytest.mark.parametrize("n", [60, 3000])
+def test_the_threshold_is_the_next_one_above_the_last_failure(n):
+    alpha, score = 0.2, nacp.HPS()
+    probs, _, labels = sample(n, NOISES["uniform"])
+    curve = Curve.of(Sample.of(open_rows(probs), labels, score), NOISES["uniform"])
+    test, scores = pointwise.Test.of(curve, alpha, 0.05), score.scores(probs)
+    grid = score.spec.thresholds[TESTED] + score.offset
+    tested = score.spec.thresholds[test.cells] + score.offset
+    assert curve.at(test.cells[:1], curve.clean) >= 1 - alpha
+    # Of thresholds with the same sets the largest is tested.
+    kept, held = TESTED[test.first :], [(curve.tally.cells <= cell).sum() for cell in TESTED[test.first :]]
+    np.testing.assert_array_equal(test.cells, kept[np.append(np.diff(held) > 0, True)])
+    for failed in (-1, 0, 1, len(tested) // 2, len(tested) - 1):
+        (found,) = FailsAt(place=failed).find([curve], [alpha], "last")
+        above = grid[test.first :] if failed < 0 else grid[grid > tested[failed]]
+        if not len(above) or (scores <= above[0]).all():
+            assert found.threshold == math.inf
+            too_many = "check the order of labels and rows, and whether the classifier is better than chance"
+            assert (too_many in found.obstacle) == (n == 3000)
+            assert "points should do" in found.obstacle
+            assert f"with {n:,} points no smaller sets pass" in found.obstacle
+        else:
+            assert found.threshold + score.offset == above[0]
+            assert found.estimate == curve.at(
+                np.searchsorted(score.spec.thresholds, [found.threshold]), curve.clean
+            )
+    assert found.threshold == math.inf

@@ -149,3 +149,13 @@ def test_a_randomised_score_uses_u_and_its_seed(score):
     expected = score.uniforms(probs) * probs.max(axis=1).astype(np.float64)
     unpenalised = type(score)(**vars(score) | {"penalty": 0.0}) if hasattr(score, "penalty") else score
     np.testing.assert_array_equal(unpenalised.label_scores(probs, top), expected)
+
+
+def test_native_thresholds_are_the_largest_that_do_not_exceed_the_given_ones():
+    """HPS adds 1 to its native scores, -p."""
+    rng, score, powers = np.random.default_rng(0), nacp.HPS(), 2.0 ** -np.arange(1.0, 50)
+    given = np.concatenate([rng.random(2000), 1 - powers, powers, [0]])
+    given = np.concatenate([given, np.nextafter(given, 2), np.nextafter(given, -1)])
+    native = score.to_native(given)
+    assert (native + score.offset <= given).all()
+    assert (np.nextafter(native, np.inf) + score.offset > given).all()

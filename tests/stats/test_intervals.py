@@ -33,3 +33,14 @@ def test_the_distribution_of_a_sum_is_the_convolution():
         for _ in range(number):
             expected = np.convolve(expected, one)
     np.testing.assert_allclose(sum_distribution(kinds), expected, rtol=0, atol=1e-14)
+
+
+def test_a_count_that_no_parameter_explains_has_the_nearest_one():
+    def halved(p):  # a point counts with probability p / 2
+        return [(np.array([1 - p / 2, p / 2]), 20)]
+
+    assert exact_interval(20, halved, 0.9) == (1.0, 1.0)
+    low, high = exact_interval(8, halved, 0.9)
+    expected = stats.binomtest(8, 20).proportion_ci(0.9, method="exact")
+    assert (low, high) == pytest.approx((2 * expected.low, 1.0), abs=1e-8)
+    assert exact_interval(0, halved, 0.9)[0] == 0
