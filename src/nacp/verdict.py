@@ -53,7 +53,7 @@ class Verdict:
         For groups, the worst one. The interval is that of this group, wide enough for all groups at once.
     contradicted : bool
         Whether coverage is not below the target, but the labels of the calibration contradict its noise model
-        or do not fit the rows (see `Calibration.warnings`). `passed` is then False: nothing is promised.
+        or do not fit the rows (see ``Calibration.warnings``). `passed` is then False: nothing is promised.
     hint : str
         If the verdict is "fail": what to do if labels that were taken as true may be wrong.
     """
